@@ -1,0 +1,1 @@
+"""The command line. Commands import what they need when they run, so that --help stays quick."""

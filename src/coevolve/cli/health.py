@@ -1,0 +1,87 @@
+"""What `coevolve doctor` looks at."""
+
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+EXTRAS = {
+    "pillow": ("draw", "GIF pictures"),
+    "matplotlib": ("draw", "heat maps"),
+    "gymnasium": ("envs", "the Gymnasium environment"),
+    "pettingzoo": ("envs", "the PettingZoo environment"),
+    "torch": ("train", "local policies and training"),
+    "trl": ("train", "training"),
+}
+
+
+class Finding(NamedTuple):
+    name: str
+    state: str
+    """ok, optional (missing, not needed) or broken."""
+    message: str
+
+
+def examine() -> list[Finding]:
+    """All findings, the basics first."""
+    basics: list[tuple[str, Callable[[], str]]] = [
+        ("python", python),
+        ("machine", machine),
+        ("compiled code", compiled_code),
+        ("solver", solver),
+        ("temporary files", temporary_files),
+    ]
+    return [*(look(name, examination) for name, examination in basics), *map(package, EXTRAS)]
+
+
+def look(name: str, examination: Callable[[], str]) -> Finding:
+    """Run one examination; whatever it raises is the finding."""
+    try:
+        return Finding(name, "ok", examination())
+    except Exception as error:  # the capture point of `doctor`
+        return Finding(name, "broken", f"{type(error).__name__}: {error}")
+
+
+def python() -> str:
+    return f"{platform.python_version()} at {sys.executable}"
+
+
+def machine() -> str:
+    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+
+
+def compiled_code() -> str:
+    import numba
+
+    return (
+        f"numba {numba.__version__}; the first use compiles for about a minute, then it is cached"
+    )
+
+
+def solver() -> str:
+    from coevolve.domains.lake.board import Board
+    from coevolve.domains.lake.solver.certify import solve
+
+    board = Board(rows=("...", "O.O", "..."), starts=((0, 0), (2, 2)), goals=((2, 2), (0, 0)))
+    found = solve(board)
+    if found.cost != 11:
+        raise AssertionError(f"a board of cost 11 was solved at {found.cost}")
+    return "solves a board to the known optimum"
+
+
+def temporary_files() -> str:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"x")
+    return f"{Path(tempfile.gettempdir())} is writable"
+
+
+def package(name: str) -> Finding:
+    extra, purpose = EXTRAS[name]
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "optional", f"for {purpose}: pip install 'coevolve[{extra}]'")

@@ -1,0 +1,64 @@
+"""Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from coevolve import __version__
+from coevolve.cli import checking, evaluating, tasks
+from coevolve.core.errors import CoevolveError
+
+app = typer.Typer(
+    name="coevolve",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""The outer loop of LLM reinforcement learning.
+
+Start here:
+
+  coevolve tasks generate --count 3 --output tasks.jsonl   make certified tasks
+
+  coevolve tasks show tasks.jsonl                          look at them
+
+  coevolve evaluate --policy greedy                        measure a policy on the benchmark
+
+  coevolve check lake                                      put a domain through its paces
+""",
+)
+app.add_typer(tasks.app, name="tasks")
+app.command("evaluate")(evaluating.evaluate)
+app.command("check")(checking.check)
+app.command("domains")(checking.domains)
+app.command("doctor")(checking.doctor)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"coevolve {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+def main() -> None:
+    """Run the command line; errors of ours and broken pipes end it without a traceback."""
+    try:
+        app()
+    except CoevolveError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,30 @@
+"""The error model: one flat type per boundary that can be crossed in the wrong way.
+
+A bad answer of a policy is never an error; it is data (an `Outcome` with a failure class). An
+error means that something outside a rollout broke or was asked for wrongly, and its message says
+what, the value seen, and the fix. The command line prints that message and exits with 2.
+"""
+
+
+class CoevolveError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UserError(CoevolveError):
+    """The request itself is wrong: an unknown name, a bad file, an impossible option."""
+
+
+class KnobError(UserError):
+    """Knobs that are unknown, out of range, or describe tasks that cannot exist."""
+
+
+class SplitError(CoevolveError):
+    """A task was about to be used in a split it does not belong to."""
+
+
+class DomainError(CoevolveError):
+    """A domain broke its contract: it could not generate, prompt or verify as promised."""
+
+
+class PolicyError(CoevolveError):
+    """A policy could not be asked: not a bad answer, but none."""

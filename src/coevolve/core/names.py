@@ -1,0 +1,24 @@
+"""Looking a name up in a registry, with the nearest match in the error for a wrong one."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TypeVar
+
+from coevolve.core.errors import UserError
+
+Entry = TypeVar("Entry")
+
+
+def did_you_mean(name: str, known: list[str]) -> str:
+    """What to append to an error about an unknown name."""
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else "."
+
+
+def lookup(kind: str, name: str, registry: Mapping[str, Entry]) -> Entry:
+    """The entry called `name`, or an error that names the nearest one and lists them all."""
+    if name not in registry:
+        known = sorted(registry)
+        hint = did_you_mean(name, known)
+        raise UserError(f"unknown {kind} '{name}'{hint} Known: {', '.join(known)}")
+    return registry[name]

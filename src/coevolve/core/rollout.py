@@ -1,0 +1,72 @@
+"""What came of an attempt: messages, outcome, rollout. A failed rollout is data."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from coevolve.core.splits import Split
+from coevolve.core.task import Label
+
+
+class Value(BaseModel):
+    """Base of the immutable records below."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StopReason(StrEnum):
+    """Why an answer ended."""
+
+    END = "end"
+    """The policy finished by itself."""
+    LENGTH = "length"
+    """The token limit cut it off."""
+    TURNS = "turns"
+    """The turn limit of a multi-turn task was reached."""
+    TIMEOUT = "timeout"
+    """It took longer than allowed."""
+
+
+class Message(Value):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+
+
+class Outcome(Value):
+    """The verdict on one answer."""
+
+    valid: bool
+    """Every hard requirement of the task holds."""
+    optimal: bool
+    """Valid and as good as the best known answer."""
+    reward: float
+    """The sum that training uses, before any harness reshapes it."""
+    components: dict[str, float]
+    """Named parts of the reward."""
+    failure: str | None
+    """The failure class, one of the domain's, or None for a valid answer."""
+    details: dict[str, Any] = {}
+    """Where and how it failed, for people and diagnostics."""
+
+
+class Rollout(Value):
+    """One attempt at one task."""
+
+    task_id: str
+    domain: str
+    split: Split
+    bucket: dict[str, Label]
+    messages: tuple[Message, ...]
+    """The prompt and everything after it, in order."""
+    outcome: Outcome
+    stop: StopReason
+    sample: int
+    """Which of several attempts at the same task this is, from 0."""
+    policy: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    mean_logprob: float | None = None
+    """Mean log-probability of the sampled tokens in nats, where the policy reports it."""
+    seconds: float = 0.0
+    """Wall time spent on the answer."""

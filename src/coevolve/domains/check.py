@@ -1,0 +1,246 @@
+"""The conformance suite: does a domain keep the promises of the protocol?
+
+It ships with the package so that anybody's domain can be held to it: `coevolve check NAME`, or
+`conformance(domain)`. Each finding says what was looked at and, if it failed, what was expected.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split, split_of
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knob, Knobs
+
+SAMPLE = 60
+PUSHED = 80
+GARBAGE = (
+    "",
+    " ",
+    "0",
+    "null",
+    "[]",
+    "{}",
+    "yes",
+    "<answer></answer>",
+    "<answer>",
+    "</answer><answer>",
+    "\\boxed{42}",
+    "[" * 5_000,
+    "9" * 5_000,
+    "\x00\ud7ff\U0001f9ca",
+    "NaN",
+    "I cannot solve this task.",
+)
+
+
+class Finding(NamedTuple):
+    """The result of one check."""
+
+    name: str
+    passed: bool
+    message: str
+
+
+class Failure(Exception):
+    """What a check found wrong."""
+
+
+def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
+    """Run every check; a check that fails or breaks does not keep the others from running."""
+    tasks = list(domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV))
+    checks: dict[str, Callable[[], str]] = {
+        "declarations": lambda: declarations(domain, tasks),
+        "same seed, same tasks": lambda: same_tasks(domain, seed),
+        "splits are disjoint": lambda: disjoint_splits(domain, seed),
+        "the oracle earns full reward": lambda: oracle(domain, tasks),
+        "empty, constant and garbage answers earn nothing": lambda: garbage(domain, tasks),
+        "answers to other tasks earn little": lambda: swapped(domain, tasks),
+        "verifying twice agrees": lambda: verify_twice(domain, tasks),
+        "the prompt does not leak the solution": lambda: no_leak(domain, tasks),
+        "tasks survive a round trip": lambda: round_trip(domain, tasks),
+        "random and projected knobs are valid": lambda: knobs_valid(domain, seed),
+        "every knob moves its statistic": lambda: knobs_move(domain, seed),
+    }
+    for name, check in checks.items():
+        try:
+            yield Finding(name, True, check())
+        except Failure as failure:
+            yield Finding(name, False, str(failure))
+        except Exception as error:  # the capture point of the suite: a broken domain is a finding
+            yield Finding(name, False, f"raised {type(error).__name__}: {error}")
+
+
+def expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise Failure(message)
+
+
+def declarations(domain: Domain, tasks: list[Task]) -> str:
+    expect("oracle" in domain.scripts, "scripts has no 'oracle'")
+    expect(bool(domain.styles), "styles is empty; name at least one prompt style")
+    expect(len(tasks) == SAMPLE, f"asked for {SAMPLE} tasks, got {len(tasks)}")
+    for task in tasks:
+        missing = set(domain.buckets) - set(task.bucket)
+        expect(not missing, f"task {task.id} lacks the bucket labels {sorted(missing)}")
+        expect(task.domain == domain.name, f"task {task.id} says domain '{task.domain}'")
+    return f"{len(domain.space.knobs)} knobs, {len(domain.failures)} failure classes"
+
+
+def same_tasks(domain: Domain, seed: int) -> str:
+    knobs, count = domain.space.defaults(), 600
+    alone = list(domain.generate(knobs, count, seed, Split.TRAIN, workers=1))
+    together = list(domain.generate(knobs, count, seed, Split.TRAIN, workers=2))
+    expect(alone == together, "one and two worker processes gave different tasks")
+    fewer = list(domain.generate(knobs, 7, seed, Split.TRAIN))
+    expect(alone[:7] == fewer, "asking for 7 tasks is not the beginning of asking for 600")
+    other = list(domain.generate(knobs, count, derive(seed, "other"), Split.TRAIN))
+    common = {task.id for task in alone} & {task.id for task in other}
+    expect(len(common) < count // 2, f"another seed gave {len(common)} of {count} equal tasks")
+    return f"{count} tasks with 1 and 2 workers"
+
+
+def disjoint_splits(domain: Domain, seed: int) -> str:
+    knobs = domain.space.defaults()
+    homes: dict[int, Split] = {}
+    for split in Split:
+        for task in domain.generate(knobs, 150, seed, split):
+            mark = domain.fingerprint(task)
+            expect(split_of(mark) is split, f"task {task.id} in '{split}' belongs elsewhere")
+            expect(homes.setdefault(mark, split) is split, f"task {task.id} is in two splits")
+    return f"{len(homes)} distinct tasks in 4 splits"
+
+
+def oracle(domain: Domain, tasks: list[Task]) -> str:
+    for task in tasks:
+        for style in domain.styles:
+            outcome = domain.verify(task, domain.oracle(task, style))
+            right = outcome.valid and outcome.optimal and outcome.failure is None
+            expect(right, f"task {task.id}, style {style}: the oracle failed: {outcome.failure}")
+            expect(
+                abs(outcome.reward - domain.full_reward) < 1e-9,
+                f"task {task.id}: the oracle earned {outcome.reward}, not {domain.full_reward}",
+            )
+            unknown = set(outcome.components) - set(domain.components)
+            expect(not unknown, f"undeclared reward components {sorted(unknown)}")
+    return f"{len(tasks)} tasks in {len(domain.styles)} styles"
+
+
+def garbage(domain: Domain, tasks: list[Task]) -> str:
+    rng = random.Random(0)
+    answers = [*GARBAGE, "".join(chr(rng.randrange(32, 0x2FF)) for _ in range(300))]
+    for task in tasks[:20]:
+        for text in (*answers, domain.prompt(task)[-1].content):
+            outcome = domain.verify(task, text)
+            expect(
+                not outcome.valid and outcome.reward <= 0 and outcome.failure in domain.failures,
+                f"task {task.id}: the answer {text[:40]!r} gave reward {outcome.reward} and "
+                f"failure {outcome.failure!r}",
+            )
+    return f"{len(answers) + 1} answers to each of {len(tasks[:20])} tasks"
+
+
+def swapped(domain: Domain, tasks: list[Task]) -> str:
+    pairs = list(zip(tasks, tasks[1:] + tasks[:1], strict=True))
+    lucky = sum(domain.verify(task, domain.oracle(other)).valid for task, other in pairs)
+    expect(lucky <= len(tasks) // 4, f"{lucky} of {len(tasks)} accept another task's solution")
+    return f"{lucky} of {len(tasks)} tasks accept the solution of another"
+
+
+def verify_twice(domain: Domain, tasks: list[Task]) -> str:
+    for task in tasks:
+        for name, script in domain.scripts.items():
+            text = script(task, random.Random(derive(0, task.id)), "")
+            same = domain.verify(task, text) == domain.verify(task, text)
+            expect(same, f"task {task.id}, policy {name}: two verdicts on one answer differ")
+    return f"{len(tasks)} tasks, {len(domain.scripts)} scripted policies"
+
+
+def no_leak(domain: Domain, tasks: list[Task]) -> str:
+    for task in tasks:
+        for style in domain.styles:
+            text = "\n".join(message.content for message in domain.prompt(task, style))
+            for answer_style in domain.styles:
+                solution = domain.oracle(task, answer_style)
+                expect(
+                    len(solution) < 5 or solution not in text,
+                    f"task {task.id}, style {style}: the prompt holds the solution",
+                )
+    return f"{len(tasks)} prompts in {len(domain.styles)} styles"
+
+
+def round_trip(domain: Domain, tasks: list[Task]) -> str:
+    for task in tasks[:20]:
+        back = domain.load(Task.model_validate_json(task.model_dump_json()).model_dump(mode="json"))
+        same = (back.id, back.split) == (task.id, task.split)
+        expect(same, f"task {task.id} came back as {back.id} in {back.split}")
+        expect(
+            domain.verify(back, domain.oracle(task)).optimal,
+            f"task {task.id}: after a round trip its solution is no longer optimal",
+        )
+    return f"{len(tasks[:20])} tasks"
+
+
+def knobs_valid(domain: Domain, seed: int) -> str:
+    space = domain.space
+    hostile: list[dict[str, object]] = [
+        dict.fromkeys(space.knobs, value)
+        for value in (float("nan"), 1e308, -1e308, 0.0, 1, "0.5", None, [1], 10**400)
+    ]
+    for index in range(10):
+        knobs = space.random(derive(seed, index))
+        expect(dict(space.parse(dict(knobs))) == dict(knobs), "random knobs do not parse")
+        hostile.append(dict.fromkeys(islice(space.knobs, index), (-1.0) ** index * 10.0**index))
+    for changes in hostile:
+        knobs = space.project(changes)
+        again = space.project(dict(knobs))
+        drift = max((abs(knobs[name] - again[name]) for name in knobs), default=0.0)
+        expect(drift < 1e-9, "projecting twice is not the same as projecting once")
+        space.parse(dict(knobs))
+        made = list(domain.generate(knobs, 3, seed, Split.TRAIN))
+        expect(len(made) == 3, "projected knobs generate nothing")
+    return f"10 random and {len(hostile)} projected settings, all generate"
+
+
+def knobs_move(domain: Domain, seed: int) -> str:
+    """Push each knob down and up in a setting where it matters, and watch what it names."""
+    defaults = domain.space.defaults()
+    for knob in domain.space.knobs.values():
+        values = {}
+        for end in ("low", "high"):
+            knobs = pushed(domain, defaults, knob, end)
+            tasks = list(domain.generate(knobs, PUSHED, derive(seed, knob.name), Split.TRAIN))
+            found = domain.statistics(tasks).get(knob.name)
+            values[end] = (knobs[knob.name], found.value if found else 0.0)
+        (low, low_value), (high, high_value) = values["low"], values["high"]
+        expect(high > low, f"{knob.name} cannot be pushed: {low:g} to {high:g}")
+        expect(
+            high_value > low_value,
+            f"{knob.name} from {low:g} to {high:g} moved '{knob.moves}' from {low_value:.3g} to "
+            f"{high_value:.3g}",
+        )
+    return f"{len(domain.space.knobs)} knobs pushed, {PUSHED} tasks each way"
+
+
+def pushed(domain: Domain, base: Knobs, knob: Knob, end: str) -> Knobs:
+    """Knobs near `base` with one knob at an end of its range and its own group in use."""
+    target = knob.low if end == "low" else knob.high
+    changes: dict[str, float] = dict(base)
+    prefix = knob.name.split(".")[0] + "."
+    for members in domain.space.groups.values():
+        for name in members:
+            if name.startswith(prefix) and name != knob.name:
+                changes.update(dict.fromkeys(members, 0.0))
+                changes[name] = 1.0
+    changes[knob.name] = target
+    if knob.group:
+        members = domain.space.groups[knob.group]
+        if end == "high":
+            changes.update(dict.fromkeys(members, 0.0))
+            changes[knob.name] = 1.0
+        elif not any(changes[name] for name in members):
+            changes[next(name for name in members if name != knob.name)] = 1.0
+    return domain.space.project(changes)

@@ -1,0 +1,192 @@
+"""Knobs: the typed numbers that configure a domain's generator.
+
+Everything is a number with a range and a unit, so that one representation serves people (TOML),
+engineers (local edits), language models (`describe`) and statistics (each knob names what it
+moves). A choice among kinds is a group of shares that sum to one.
+
+Invariant: a `Knobs` value is always valid. `parse` refuses what is not, `project` mends it.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from coevolve.core.errors import KnobError
+from coevolve.core.names import did_you_mean
+from coevolve.core.seeds import derive
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One number. `moves` names the statistic of generated tasks that it raises when raised."""
+
+    name: str
+    low: float
+    high: float
+    default: float
+    unit: str
+    moves: str
+    """What the knob means, as the statistic of the tasks that follows it."""
+    integer: bool = False
+    group: str | None = None
+    """Members of a group are shares that sum to one."""
+
+
+Rule = Callable[[dict[str, float]], str | None]
+Mend = Callable[[dict[str, float]], None]
+
+
+class KnobSpace:
+    """All knobs of a domain, and how to get valid values for them.
+
+    `rule` may name a combination that cannot exist; `mend` moves values to the nearest that can.
+    """
+
+    def __init__(
+        self, knobs: tuple[Knob, ...], rule: Rule | None = None, mend: Mend | None = None
+    ) -> None:
+        self.knobs = {knob.name: knob for knob in knobs}
+        self.groups: dict[str, list[str]] = {}
+        for knob in knobs:
+            if knob.group:
+                self.groups.setdefault(knob.group, []).append(knob.name)
+        self.rule = rule or (lambda values: None)
+        self.mend = mend or (lambda values: None)
+
+    def defaults(self) -> "Knobs":
+        return self.parse({})
+
+    def parse(self, changes: Mapping[str, float]) -> "Knobs":
+        """The defaults with `changes`, checked: unknown names and bad values are errors.
+
+        A group of which any member is named takes zero for the members that are not.
+        """
+        values = {name: knob.default for name, knob in self.knobs.items()}
+        for members in self.groups.values():
+            if any(name in changes for name in members):
+                values.update(dict.fromkeys(members, 0.0))
+        for name, value in changes.items():
+            values[name] = self.check(name, value)
+        for group, members in self.groups.items():
+            total = math.fsum(values[name] for name in members)
+            if abs(total - 1.0) > 1e-6:
+                raise KnobError(
+                    f"the shares of '{group}' sum to {total:.6g}; make them sum to 1 "
+                    f"(now: {', '.join(f'{n} = {values[n]:g}' for n in members if values[n])})"
+                )
+        if problem := self.rule(values):
+            raise KnobError(problem)
+        return Knobs(self, values)
+
+    def check(self, name: str, value: float) -> float:
+        """One value, or an error that names the knob, the value and its range."""
+        if name not in self.knobs:
+            raise KnobError(f"unknown knob '{name}'{did_you_mean(name, list(self.knobs))}")
+        knob = self.knobs[name]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not knob.low <= value <= knob.high:
+            raise KnobError(
+                f"{name} = {value!r} is not a number from {knob.low:g} to {knob.high:g} "
+                f"({knob.unit})"
+            )
+        if knob.integer and value != int(value):
+            raise KnobError(f"{name} = {value!r} is not a whole number")
+        return float(value)
+
+    def project(self, changes: Mapping[str, object], base: "Knobs | None" = None) -> "Knobs":
+        """The nearest valid knobs: never fails, whatever a model wrote.
+
+        Unknown names and values that are no finite numbers are left as in `base` (or the
+        defaults); the rest is clipped, rounded, and shares are scaled to sum to one.
+        """
+        values = dict(base or self.defaults())
+        for name, value in changes.items():
+            knob = self.knobs.get(name)
+            if knob is None or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            if isinstance(value, float) and not math.isfinite(value):
+                continue
+            clipped = float(min(max(value, knob.low), knob.high))
+            values[name] = float(round(clipped)) if knob.integer else clipped
+        self.normalise(values)
+        self.mend(values)
+        self.normalise(values)
+        return Knobs(self, values)
+
+    def normalise(self, values: dict[str, float]) -> None:
+        """Scale each group of shares to sum to one; a group of zeros goes back to its defaults."""
+        for members in self.groups.values():
+            total = math.fsum(values[name] for name in members)
+            for name in members:
+                share = values[name] / total if total > 0 else self.knobs[name].default
+                values[name] = share
+
+    def random(self, seed: int) -> "Knobs":
+        """Knobs drawn at random; shares that are zero by default stay zero."""
+        rng = random.Random(derive(seed, "knobs"))
+        values: dict[str, float] = {}
+        for name, knob in self.knobs.items():
+            if knob.group:
+                values[name] = rng.expovariate(1.0) if knob.default > 0 else 0.0
+            elif knob.integer:
+                values[name] = knob.default
+            else:
+                values[name] = rng.uniform(knob.low, knob.high)
+        self.normalise(values)
+        return self.project(values)
+
+
+class Knobs(Mapping[str, float]):
+    """Valid values for all knobs of a space: an immutable mapping from name to number."""
+
+    def __init__(self, space: KnobSpace, values: Mapping[str, float]) -> None:
+        self.space = space
+        self.values_by_name = dict(values)
+
+    def __getitem__(self, name: str) -> float:
+        return self.values_by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        return f"Knobs({self.difference(self.space.defaults())})"
+
+    def difference(self, other: "Knobs") -> dict[str, tuple[float, float]]:
+        """What changed from `other` to this: name → (before, after)."""
+        return {
+            name: (other[name], value)
+            for name, value in self.values_by_name.items()
+            if abs(other[name] - value) > 1e-12
+        }
+
+    def in_use(self) -> list[Knob]:
+        """Knobs that matter now: without zero shares and what hangs on them.
+
+        The part of a name before the dot ties knobs to a share: `size8.hole_ratio` is idle while
+        the group member that starts with `size8.` is zero.
+        """
+        idle = {
+            name.split(".")[0]
+            for members in self.space.groups.values()
+            for name in members
+            if self[name] == 0
+        }
+        return [knob for name, knob in self.space.knobs.items() if name.split(".")[0] not in idle]
+
+    def describe(self) -> str:
+        """The knobs as a list for a language model: value, range, unit and what each one moves."""
+        lines = []
+        for knob in self.in_use():
+            kind = f"share of {knob.group}" if knob.group else knob.unit
+            lines.append(
+                f"- {knob.name} = {self[knob.name]:.4g} "
+                f"(from {knob.low:g} to {knob.high:g}, {kind}): {knob.moves}"
+            )
+        for group in self.space.groups:
+            lines.append(f"The shares of {group} sum to 1; those not listed are 0.")
+        return "\n".join(lines)

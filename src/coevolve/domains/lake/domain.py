@@ -1,0 +1,212 @@
+"""MAPF-FrozenLake: several agents cross a frozen lake at once, in one turn, without meeting."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.splits import Split, check_split, split_of
+from coevolve.core.task import Task
+from coevolve.domains.base import Script, Statistic
+from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.lake import answer, prompt, reward
+from coevolve.domains.lake.board import Board, Plan, parse_board, reason
+from coevolve.domains.lake.canonical import fingerprint
+from coevolve.domains.lake.checks import MEANING, Violation, check_plan
+from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
+from coevolve.domains.lake.generate import bucket_of, generate, task_id
+from coevolve.domains.lake.knobs import SPACE
+from coevolve.domains.lake.scripts import PLANNERS
+from coevolve.domains.lake.solver.certify import Solution, solve
+from coevolve.domains.lake.statistics import measure
+from coevolve.domains.lake.suite import benchmark
+
+
+def oracle(task: Task, _rng: random.Random, style: str) -> str:
+    return in_style(plan_of(task), style)
+
+
+def planner(plan: Callable[[Board, random.Random], Plan]) -> Script:
+    """A script that answers with what a planner makes of the board."""
+    return lambda task, rng, style: in_style(plan(board_of(task), rng), style)
+
+
+def in_style(plan: Plan, style: str) -> str:
+    """A plan as the answer to a prompt of some style."""
+    style = style or STYLES[0]
+    text = answer.write(plan, style)
+    return text if style == "compact" else f"{answer.OPEN}{text}{answer.CLOSE}"
+
+
+STYLES = ("paths", "moves", "compact")
+
+
+class LakeDomain:
+    """Implements the `Domain` protocol."""
+
+    name: ClassVar[str] = "lake"
+    summary: ClassVar[str] = "multi-agent path finding on a frozen lake, certified optimal"
+    space: KnobSpace = SPACE
+    failures: ClassVar[Mapping[str, str]] = MEANING
+    components: ClassVar[Mapping[str, str]] = {
+        "accuracy": "0 unless valid; 1 if optimal, falling to 0.3 with the excess cost",
+        "length": "0 up to 1,500 tokens, falling to -1 at 4,096",
+    }
+    buckets: ClassVar[tuple[str, ...]] = ("size", "agents", "holes", "wait", "detour")
+    styles: ClassVar[tuple[str, ...]] = STYLES
+    scripts: ClassVar[Mapping[str, Script]] = {
+        "oracle": oracle,
+        **{name: planner(plan) for name, plan in PLANNERS.items()},
+    }
+    suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {"benchmark": benchmark}
+    panels: ClassVar[tuple[str, ...]] = ("size", "agents", "wait_subset")
+    full_reward: ClassVar[float] = reward.LengthBalance().reward({"accuracy": 1.0, "length": 0.0})
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        return generate(knobs, count, seed, split, workers)
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        board = board_of(task)
+        style = self.style(style)
+        return prompt.compact(board) if style == "compact" else prompt.chat(board, style)
+
+    def style(self, style: str) -> str:
+        return lookup("prompt style", style or self.styles[0], {name: name for name in self.styles})
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        return in_style(plan_of(task), self.style(style))
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        """Run the eight checks; the first that fails is the failure class."""
+        board, optimal_cost = board_of(task), task.data["cost"]
+        cost = 0
+        try:
+            plan = answer.parse(text, board)
+            violations, cost = check_plan(board, plan)
+        except answer.AnswerError as error:
+            violations = [Violation("parse", reason=str(error))]
+        valid = not violations
+        components = {
+            "accuracy": reward.accuracy(cost, optimal_cost) if valid else 0.0,
+            "length": 0.0 if tokens is None else reward.length(tokens),
+        }
+        return Outcome(
+            valid=valid,
+            optimal=valid and cost == optimal_cost,
+            reward=reward.LengthBalance().reward(components),
+            components=components,
+            failure=None if valid else violations[0].check,
+            details={"cost": cost} if valid else failed(violations),
+        )
+
+    def fingerprint(self, task: Task) -> int:
+        return fingerprint(board_of(task))
+
+    def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        return measure(tasks)
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        solution = solve(parse_board(dict(data.get("data", data))))
+        return {
+            "sum_of_costs": solution.cost,
+            "needs_wait": solution.needs_wait,
+            "plan": answer.words(solution.plan),
+        }
+
+    def draw(self, task: Task, text: str | None = None) -> str:
+        return draw_text(board_of(task), self.read(task, text))
+
+    def picture(self, task: Task, text: str | None, path: Path) -> None:
+        board, plan = board_of(task), self.read(task, text)
+        if path.suffix == ".svg":
+            path.write_text(draw_svg(board, plan), encoding="utf-8")
+        elif path.suffix == ".gif":
+            draw_gif(board, plan or ((),) * board.agents, path)
+        else:
+            raise UserError(f"cannot draw {path}: the name must end in .svg or .gif")
+
+    def read(self, task: Task, text: str | None) -> Plan | None:
+        """The plan in an answer, None if there is none to draw."""
+        try:
+            return None if text is None else answer.parse(text, board_of(task))
+        except answer.AnswerError:
+            return None
+
+    def load(self, data: Mapping[str, Any]) -> Task:
+        """A task from a line of JSON: a bare board (`rows`, `starts`, `goals`) or a whole task.
+
+        Either is solved anew, so that what a task says of itself need not be believed.
+        """
+        given: Task | None = None
+        if "data" in data:
+            try:
+                given = Task.model_validate(data)
+            except ValueError as error:
+                raise UserError(f"not a task: {reason(error)}") from None
+            if given.domain != self.name:
+                raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        board = parse_board(given.data if given else dict(data))
+        solution = solve(board)
+        facts = facts_of(board, solution)
+        if given:
+            for key in ("cost", "needs_wait"):
+                if given.data.get(key, facts[key]) != facts[key]:
+                    raise UserError(
+                        f"task {given.id} claims {key} = {given.data[key]!r}, but it is "
+                        f"{facts[key]!r}"
+                    )
+            check_split(fingerprint(board), given.split, given.id)
+        return Task(
+            id=given.id if given else str(data.get("id") or task_id(facts)),
+            domain=self.name,
+            split=split_of(fingerprint(board)),
+            seed=given.seed if given else 0,
+            bucket=bucket_of(
+                max(board.height, board.width),
+                board.agents,
+                board.holes / (board.height * board.width),
+                solution.needs_wait,
+                solution.cost - sum(solution.distances),
+            ),
+            data=facts,
+        )
+
+
+def board_of(task: Task) -> Board:
+    data = task.data
+    return Board(rows=data["rows"], starts=data["starts"], goals=data["goals"])
+
+
+def plan_of(task: Task) -> Plan:
+    """The optimal plan that a task carries."""
+    return answer.walk_all(task.data["plan"], board_of(task))
+
+
+def facts_of(board: Board, solution: Solution) -> dict[str, Any]:
+    """What a task's `data` holds: the board and what is certain about it."""
+    return {
+        "rows": list(board.rows),
+        "starts": [list(cell) for cell in board.starts],
+        "goals": [list(cell) for cell in board.goals],
+        "cost": solution.cost,
+        "distances": list(solution.distances),
+        "needs_wait": solution.needs_wait,
+        "plan": answer.words(solution.plan),
+    }
+
+
+def failed(violations: list[Violation]) -> dict[str, Any]:
+    """Details of a failed answer: the first failure in words, and all failed checks."""
+    first = violations[0]
+    return {
+        "reason": first.describe(),
+        "agent": first.agent,
+        "time": first.time,
+        "other": first.other,
+        "checks": [violation.check for violation in violations],
+    }

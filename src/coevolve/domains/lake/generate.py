@@ -1,0 +1,203 @@
+"""Certified tasks from knobs, in this process or in several: the same tasks either way."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from coevolve.core.errors import KnobError
+from coevolve.core.seeds import derive, digest
+from coevolve.core.splits import Split, share_of
+from coevolve.core.task import Label, Task
+from coevolve.domains.knobs import Knobs
+from coevolve.domains.lake import sample
+from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
+from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
+
+CHUNK = 256
+ATTEMPTS = 2_000
+"""Boards drawn for one task before its request counts as impossible (thrice: see `find`)."""
+
+
+def generate(
+    knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1, chunk: int = CHUNK
+) -> Iterator[Task]:
+    """Tasks drawn from `knobs`, in order; a smaller count gives the beginning of a larger one.
+
+    They are made `chunk` at a time; neither that nor the number of workers changes them.
+    """
+    chunks = ((begin, min(begin + chunk, count)) for begin in range(0, count, chunk))
+    values = dict(knobs)
+    if workers <= 1 or count <= chunk:
+        for begin, end in chunks:
+            yield from make_chunk(values, seed, split, begin, end)
+        return
+    make_chunk(values, seed, split, 0, 1)  # compiles once, so that the workers find it cached
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        running: list[Future[list[Task]]] = []
+        try:
+            while True:
+                room = 2 * workers - len(running)
+                for begin, end in islice(chunks, room):
+                    running.append(pool.submit(make_chunk, values, seed, split, begin, end))
+                if not running:
+                    return
+                yield from running.pop(0).result()
+        finally:
+            for future in running:
+                future.cancel()
+
+
+def make_chunk(
+    values: dict[str, float], seed: int, split: Split, begin: int, end: int
+) -> list[Task]:
+    """The tasks number begin to end - 1."""
+    seeds = [derive(seed, "lake", split.value, index) for index in range(begin, end)]
+    draws = make_draws(values, split)
+    batch = make_batch(len(seeds), int(draws.sizes[-1]))
+    sample.sample(draws, np.array(seeds, np.uint64), batch)
+    for index in range(len(seeds)):
+        if not batch.facts[index, sample.DONE]:
+            raise KnobError(impossible(values, batch, index, split))
+    return make_tasks(batch, seeds, split)
+
+
+def make_draws(values: dict[str, float], split: Split) -> Draws:
+    sizes = [size for size in SIZES if values[f"size{size}.data_ratio"] > 0]
+
+    def column(name: str) -> list[float]:
+        return [values[f"size{size}.{name}"] for size in sizes]
+
+    limits = [
+        values["path_length.min"],
+        values["path_length.max"],
+        values["detour.min"],
+        values["detour.max"],
+        *share_of(split),
+        ATTEMPTS,
+    ]
+    return Draws(
+        np.array(sizes, np.int64),
+        np.cumsum(column("data_ratio")),
+        np.array(column("hole_ratio")),
+        np.array(column("wait_ratio")),
+        np.cumsum([values[f"agents{k}.share"] for k in AGENTS]),
+        np.array(limits, np.int64),
+    )
+
+
+def impossible(values: dict[str, float], batch: Batch, index: int, split: Split) -> str:
+    """Why no board was found for a request, with the nearest value that would do."""
+    facts = batch.facts[index]
+    size, agents, holes = facts[sample.SIZE], facts[sample.AGENTS], facts[sample.HOLES]
+    wait = "needing a wait" if facts[sample.WAIT] else "needing no wait"
+    bucket = f"{size}x{size}, {agents} agents, {holes} holes, {wait}, split {split}"
+    tries = f"no such board in {facts[sample.ATTEMPTS]} tries"
+    if facts[sample.LONGEST] < values["path_length.min"]:
+        return (
+            f"path_length.min = {values['path_length.min']:g} cannot be met ({bucket}): {tries}; "
+            f"the longest distance seen was {facts[sample.LONGEST]}: use path_length.min = "
+            f"{max(1, facts[sample.LONGEST] // 2)} or less, or set size{size}.data_ratio = 0"
+        )
+    if facts[sample.DETOUR] < values["detour.min"]:
+        return (
+            f"detour.min = {values['detour.min']:g} cannot be met ({bucket}): {tries}; the "
+            f"greatest detour seen was {facts[sample.DETOUR]}: use that or less"
+        )
+    nearest = nearest_ratios(values, int(size), int(agents), bool(facts[sample.WAIT]), split)
+    return f"these knobs cannot be met together ({bucket}): {tries}; {nearest}"
+
+
+def nearest_ratios(
+    values: dict[str, float], size: int, agents: int, wait: bool, split: Split
+) -> str:
+    """The nearest hole ratio at which such boards exist, by trying; or what else to change."""
+    now = values[f"size{size}.hole_ratio"]
+    for ratio in sorted((step / 20 for step in range(11)), key=lambda ratio: abs(ratio - now)):
+        changes = {
+            **{name: values[name] for name in values if "." in name and name.startswith("path_")},
+            "detour.min": values["detour.min"],
+            "detour.max": values["detour.max"],
+            f"size{size}.data_ratio": 1.0,
+            f"size{size}.hole_ratio": ratio,
+            f"size{size}.wait_ratio": float(wait),
+            f"agents{agents}.share": 1.0,
+        }
+        try:
+            draws = make_draws(dict(SPACE.parse(changes)), split)
+        except KnobError:
+            continue
+        batch = make_batch(4, size)
+        sample.sample(draws, np.arange(1, 5).astype(np.uint64), batch)
+        if batch.facts[:, sample.DONE].all():
+            return f"size{size}.hole_ratio = {ratio:g} can"
+    return f"set size{size}.wait_ratio = {0 if wait else 1}, or size{size}.data_ratio = 0"
+
+
+def make_tasks(batch: Batch, seeds: list[int], split: Split) -> list[Task]:
+    """Tasks from a filled batch. Its boards are certified, so nothing is checked again."""
+    side, rows, moves = batch.rows.shape[1], batch.rows.tobytes(), batch.moves.tobytes()
+    columns = zip(
+        range(len(seeds)),
+        seeds,
+        batch.facts.tolist(),
+        batch.starts.tolist(),
+        batch.goals.tolist(),
+        batch.lengths.tolist(),
+        batch.distances.tolist(),
+        strict=True,
+    )
+    tasks = []
+    for index, seed, facts, starts, goals, lengths, distances in columns:
+        first_row, first_move = index * side * side, index * 8 * HORIZON
+        size, agents = facts[sample.SIZE], facts[sample.AGENTS]
+        cost, wait = facts[sample.COST], bool(facts[sample.WAIT])
+        data: dict[str, Any] = {
+            "rows": [
+                rows[first_row + r * side : first_row + r * side + size].decode()
+                for r in range(size)
+            ],
+            "starts": [list(divmod(cell, size)) for cell in starts[:agents]],
+            "goals": [list(divmod(cell, size)) for cell in goals[:agents]],
+            "cost": cost,
+            "distances": distances[:agents],
+            "needs_wait": wait,
+            "plan": [
+                moves[first_move + a * HORIZON : first_move + a * HORIZON + lengths[a]].decode()
+                for a in range(agents)
+            ],
+        }
+        detour = cost - facts[sample.DISTANCE]
+        tasks.append(
+            Task.model_construct(
+                id=task_id(data),
+                domain="lake",
+                split=split,
+                seed=seed,
+                bucket=bucket_of(size, agents, facts[sample.HOLES] / size**2, wait, detour),
+                data=data,
+            )
+        )
+    return tasks
+
+
+def task_id(data: dict[str, Any]) -> str:
+    """A name that follows from the board alone."""
+    board = f"{data['rows']}{data['starts']}{data['goals']}"
+    return "lake-" + digest(board, size=8).hex()
+
+
+def bucket_of(
+    size: int, agents: int, hole_share: float, wait: bool, detour: int
+) -> dict[str, Label]:
+    """The labels that results are grouped by; holes in steps of a tenth of the cells."""
+    return {
+        "size": size,
+        "agents": agents,
+        "holes": round(hole_share, 1),
+        "wait": wait,
+        "detour": detour,
+    }

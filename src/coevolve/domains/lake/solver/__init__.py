@@ -1,0 +1,1 @@
+"""Optimal plans: Conflict-Based Search on bit-set layers, and an exhaustive search to check it."""

@@ -1,0 +1,1 @@
+"""Measuring policies on frozen suites, with intervals."""

@@ -1,0 +1,1 @@
+"""Whatever answers: scripts, local weights, endpoints."""
