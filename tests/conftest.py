@@ -1,0 +1,51 @@
+"""Shared by all tests: where the public data lies, and random boards."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from coevolve.domains.lake.board import Board
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture
+def public_boards() -> Path:
+    """The folder of public boards with known optimal costs."""
+    folder = SHARED / "mapf"
+    if not folder.is_dir():
+        pytest.skip(f"the public boards are not at {folder}")
+    return folder
+
+
+def random_board(rng: random.Random, size: int, holes: float, agents: int) -> Board:
+    """A square board with random holes, starts and goals; each goal can be reached from its start,
+    but the board as a whole need not be solvable."""
+    while True:
+        cells = [(r, c) for r in range(size) for c in range(size)]
+        water = set(rng.sample(cells, round(holes * size * size)))
+        free = [cell for cell in cells if cell not in water]
+        if len(free) < agents:
+            continue
+        home = components(set(free))
+        starts, goals = rng.sample(free, agents), rng.sample(free, agents)
+        if all(home[s] == home[g] for s, g in zip(starts, goals, strict=True)):
+            rows = [
+                "".join("O" if (r, c) in water else "." for c in range(size)) for r in range(size)
+            ]
+            return Board(rows=tuple(rows), starts=tuple(starts), goals=tuple(goals))
+
+
+def components(free: set[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+    """For each free cell, one cell that stands for all that are connected to it."""
+    home: dict[tuple[int, int], tuple[int, int]] = {}
+    for root in sorted(free):
+        stack = [] if root in home else [root]
+        while stack:
+            row, column = cell = stack.pop()
+            if cell in home or cell not in free:
+                continue
+            home[cell] = root
+            stack += [(row + 1, column), (row - 1, column), (row, column + 1), (row, column - 1)]
+    return home

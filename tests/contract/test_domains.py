@@ -1,0 +1,90 @@
+"""Every domain passes the conformance suite, and the suite catches domains that do not."""
+
+import random
+from itertools import cycle
+
+import pytest
+
+from coevolve.core.rollout import Message
+from coevolve.domains.base import Statistic
+from coevolve.domains.check import conformance
+from coevolve.domains.lake.domain import LakeDomain
+from coevolve.domains.registry import get_domain, names
+
+
+@pytest.mark.parametrize("name", sorted(names()))
+def test_conformance(name):
+    findings = list(conformance(get_domain(name)))
+    assert len(findings) == 11
+    assert [finding for finding in findings if not finding.passed] == []
+
+
+class Forgetful(LakeDomain):
+    def generate(self, knobs, count, seed, split, workers=1):
+        return super().generate(knobs, count, random.randrange(2**32), split, workers)
+
+
+class Unsplit(LakeDomain):
+    def generate(self, knobs, count, seed, split, workers=1):
+        from coevolve.core.splits import Split
+
+        for task in super().generate(knobs, count, seed, Split.TRAIN, workers):
+            yield task.model_copy(update={"split": split})
+
+
+class Generous(LakeDomain):
+    def verify(self, task, text, tokens=None):
+        outcome = super().verify(task, text, tokens)
+        return outcome.model_copy(update={"reward": 0.1 + outcome.reward})
+
+
+class Moody(LakeDomain):
+    moods = cycle((0.0, 1e-6, 2e-6))
+
+    def verify(self, task, text, tokens=None):
+        outcome = super().verify(task, text, tokens)
+        return outcome.model_copy(update={"details": {"mood": next(self.moods)}})
+
+
+class Leaky(LakeDomain):
+    def prompt(self, task, style=""):
+        hint = Message(role="user", content="Hint: " + self.oracle(task, "compact"))
+        return (*super().prompt(task, style), hint)
+
+
+class Gullible(LakeDomain):
+    def verify(self, task, text, tokens=None):
+        return super().verify(task, self.oracle(task) if text else text, tokens)
+
+
+class Numb(LakeDomain):
+    def statistics(self, tasks):
+        return dict.fromkeys(self.space.knobs, Statistic(0.5, len(tasks)))
+
+
+class Broken(LakeDomain):
+    def oracle(self, task, style=""):
+        raise RuntimeError("no idea")
+
+
+@pytest.mark.parametrize(
+    ("domain", "check"),
+    [
+        (Forgetful, "same seed, same tasks"),
+        (Unsplit, "splits are disjoint"),
+        (Generous, "empty, constant and garbage answers earn nothing"),
+        (Generous, "the oracle earns full reward"),
+        (Gullible, "answers to other tasks earn little"),
+        (Moody, "verifying twice agrees"),
+        (Leaky, "the prompt does not leak the solution"),
+        (Numb, "every knob moves its statistic"),
+        (Broken, "the oracle earns full reward"),
+    ],
+)
+def test_the_suite_catches(domain, check):
+    for finding in conformance(domain()):
+        if finding.name == check:
+            assert not finding.passed
+            assert finding.message
+            return
+    pytest.fail(f"no check called {check}")

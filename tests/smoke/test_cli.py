@@ -1,0 +1,242 @@
+"""The command line as a user meets it: in a subprocess, with good input and with bad."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(
+    *words: object, stdin: str = "", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "coevolve", *map(str, words)],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        cwd=cwd,
+        timeout=300,
+        check=False,
+    )
+
+
+def good(*words: object, **options: object) -> str:
+    result = run(*words, **options)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def bad(*words: object, **options: object) -> str:
+    """The one line a user gets for a mistake."""
+    result = run(*words, **options)
+    assert result.returncode == 2, (result.stdout, result.stderr)
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tasks") / "deep" / "tasks.jsonl"
+    good("tasks", "generate", "--count", 20, "--split", "dev", "--output", path)
+    return path
+
+
+TASKS = "generate", "show", "solve", "verify"
+
+LIGHT = """
+import sys, time
+began = time.perf_counter()
+import coevolve.cli.main as main
+try:
+    main.app(["--help"])
+except SystemExit:
+    pass
+heavy = {"torch", "numba", "duckdb", "scipy", "matplotlib"} & set(sys.modules)
+print(time.perf_counter() - began, *heavy)
+"""
+
+
+def test_help_is_light_and_quick():
+    times = []
+    for _ in range(3):
+        last = subprocess.check_output([sys.executable, "-c", LIGHT], text=True).splitlines()[-1]
+        seconds, *heavy = last.split()
+        assert heavy == []
+        times.append(float(seconds))
+    assert min(times) < 0.5
+
+
+def test_every_command_teaches_itself():
+    commands = "evaluate", "check", "domains", "doctor", "tasks"
+    for words in ([], *([name] for name in commands), *(["tasks", name] for name in TASKS)):
+        assert "Usage:" in good(*words, "--help")
+
+
+def test_generate_is_the_same_for_any_number_of_workers(tmp_path):
+    one, two = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    good("tasks", "generate", "-n", 600, "--seed", 3, "-o", one, "--workers", 1)
+    good("tasks", "generate", "-n", 600, "--seed", 3, "-o", two, "--workers", 2)
+    assert one.read_bytes() == two.read_bytes()
+    assert len(one.read_text().splitlines()) == 600
+
+
+def test_show_draws_board_plan_prompt_and_pictures(tasks, tmp_path):
+    shown = good("tasks", "show", tasks, "--first", 1, "--prompt", "--picture", tmp_path / "a.svg")
+    assert "lake-" in shown
+    assert "<answer>" in shown
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    good("tasks", "show", tasks, "--first", 1, "--picture", tmp_path / "a.gif")
+    assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
+    assert "must end in .svg or .gif" in bad(
+        "tasks", "show", tasks, "--picture", tmp_path / "a.bmp"
+    )
+
+
+def test_solve_reads_the_public_format(public_boards):
+    for file in sorted(public_boards.glob("*.jsonl")):
+        known = [json.loads(line) for line in file.read_text().splitlines()]
+        found = [
+            json.loads(line)
+            for line in good("tasks", "solve", "-d", "lake", file, "--json").splitlines()
+        ]
+        assert [(f["id"], f["sum_of_costs"]) for f in found] == [
+            (k["id"], k["optimal_sum_of_costs"]) for k in known
+        ]
+
+
+def test_solve_says_what_cannot_be_solved_and_goes_on():
+    lines = [
+        {"id": "a", "rows": ["..."], "starts": [[0, 0], [0, 2]], "goals": [[0, 2], [0, 0]]},
+        {"id": "b", "rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]},
+    ]
+    result = run("tasks", "solve", "-", "--json", stdin="\n".join(map(json.dumps, lines)))
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert result.returncode == 1
+    assert "no plan exists" in first["error"]
+    assert second["sum_of_costs"] == 2
+
+
+def test_verify_tells_good_answers_from_bad(tasks, tmp_path):
+    loaded = [json.loads(line) for line in tasks.read_text().splitlines()]
+    answers = tmp_path / "answers.jsonl"
+    lines = [{"id": t["id"], "answer": "|".join(t["data"]["plan"])} for t in loaded]
+    lines[1]["answer"] = "U" * 50 + "|W"
+    lines[2]["answer"] = "I give up"
+    answers.write_text("\n".join(map(json.dumps, lines)))
+    found = [
+        json.loads(line) for line in good("tasks", "verify", tasks, answers, "--json").splitlines()
+    ]
+    assert [f["id"] for f in found] == [t["id"] for t in loaded]
+    assert found[0] == {
+        "id": loaded[0]["id"], "valid": True, "optimal": True, "cost": loaded[0]["data"]["cost"],
+        "failure": None, "reason": None,
+    }  # fmt: skip
+    assert found[1]["failure"] in ("bounds", "hole")
+    assert (found[2]["valid"], found[2]["cost"], found[2]["failure"]) == (False, None, "parse")
+    assert sum(f["optimal"] for f in found) == 18
+
+
+def test_evaluate_the_oracle_on_the_benchmark_as_json():
+    result = json.loads(
+        good("evaluate", "--domain", "lake", "--suite", "benchmark", "--policy", "oracle", "--json")
+    )
+    assert (result["n"], result["valid"], result["optimal"]) == (3150, 1.0, 1.0)
+    assert len(result["buckets"]) == 63
+    assert all(b["n"] == 50 and b["valid"]["low"] > 0.9 for b in result["buckets"])
+
+
+def test_evaluate_prints_tables_and_a_heat_map(tasks, tmp_path):
+    shown = good(
+        "evaluate",
+        "-p",
+        "greedy",
+        "-p",
+        "oracle",
+        "--tasks",
+        tasks,
+        "--heatmap",
+        tmp_path / "h.png",
+    )
+    assert "greedy" in shown
+    assert "100.0 %" in shown
+    assert (tmp_path / "h.png").stat().st_size > 5_000
+
+
+def test_domains_and_doctor():
+    assert "lake" in json.loads(good("domains", "--json"))
+    assert "size8.hole_ratio" in good("domains", "lake")
+    assert {f["name"]: f["state"] for f in json.loads(good("doctor", "--json"))}["solver"] == "ok"
+
+
+BOARD = '{"rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOARD + "\n{oops\n", "line 2: not JSON"),
+        (BOARD + "\n[1, 2]\n", "line 2: not a JSON object"),
+        (BOARD + "\n\n" + BOARD.replace("goals", "gaols") + "\n", "line 3: a board needs"),
+        (BOARD.replace("...", "..X"), "line 1: not a board: row 0 holds ['X']"),
+        (BOARD.replace("[0, 2]", "[0, 9]"), "line 1: not a board: goal [0, 9] of agent 0"),
+        ("[" * 100_000, "line 1: not JSON"),
+    ],
+)
+def test_bad_files_name_line_and_reason(tmp_path, text, message):
+    path = tmp_path / "boards.jsonl"
+    path.write_text(text)
+    assert message in bad("tasks", "solve", path)
+    assert message in bad("evaluate", "-p", "oracle", "--tasks", path)
+
+
+def test_other_mistakes_get_one_clear_line(tmp_path, tasks):
+    latin = tmp_path / "latin.jsonl"
+    latin.write_bytes(b'{"rows": "\xe9"}\n')
+    assert "not UTF-8" in bad("tasks", "solve", latin)
+    assert "cannot read" in bad("tasks", "solve", tmp_path / "none.jsonl")
+    assert "cannot read" in bad("tasks", "solve", tmp_path)
+    assert "did you mean 'lake'" in bad("tasks", "generate", "-d", "lak")
+    assert "did you mean 'greedy'" in bad("evaluate", "-p", "gredy")
+    assert "did you mean 'benchmark'" in bad("evaluate", "--suite", "bench")
+    assert "unknown split 'valid'" in bad("tasks", "generate", "--split", "valid")
+    assert "is not NAME=NUMBER" in bad("tasks", "generate", "-k", "size8.hole_ratio")
+    assert "did you mean 'size8.hole_ratio'" in bad(
+        "tasks", "generate", "-k", "size8.hole_ration=0.1"
+    )
+    assert "leaves no room" in bad(
+        "tasks",
+        "generate",
+        "-k",
+        "size3.data_ratio=1",
+        "-k",
+        "agents5.share=1",
+        "-k",
+        "size3.hole_ratio=0.5",
+    )
+    assert "cannot write" in bad("tasks", "generate", "-n", 1, "-o", "/proc/x/y.jsonl")
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"id": "nobody", "answer": "R"}\n')
+    assert "line 1: no task 'nobody'" in bad("tasks", "verify", tasks, answers)
+    answers.write_text('{"id": "nobody", "answer": 7}\n')
+    assert "line 1: needs a text `answer`" in bad("tasks", "verify", tasks, answers)
+
+
+def test_a_failed_command_leaves_no_half_file(tmp_path):
+    target = tmp_path / "t.jsonl"
+    target.write_text("precious\n")
+    bad(
+        "tasks",
+        "generate",
+        "-n",
+        5,
+        "-k",
+        "size3.data_ratio=1",
+        "-k",
+        "path_length.min=20",
+        "-o",
+        target,
+    )
+    assert [p.name for p in tmp_path.iterdir()] == ["t.jsonl"]
+    assert target.read_text() == "precious\n"
