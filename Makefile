@@ -3,12 +3,15 @@
 # make check   formatting, lint, types, layers
 # make bench   peers side by side, as ratios in CPU time
 # make slow    the long tests
+# make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
+# make pictures  the pictures of the README
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
+SECONDS := 60
 
-.PHONY: demo test check bench slow clean
+.PHONY: demo test check bench slow fuzz pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -37,6 +40,17 @@ check: .venv/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+pictures: .venv/ready
+	$(BIN)/coevolve tasks generate --count 1 --seed 4 --split dev --output $(DEMO)/one.jsonl \
+	    -k size6.data_ratio=1 -k size6.hole_ratio=0.25 -k size6.wait_ratio=1 -k agents4.share=1 \
+	    -k path_length.min=4 -k detour.min=2
+	$(BIN)/coevolve tasks show $(DEMO)/one.jsonl --picture docs/images/lake.gif
+	$(BIN)/coevolve evaluate --policy greedy --policy prioritised --heatmap docs/images/rates.png
+
+fuzz: .venv/ready-dev
+	$(BIN)/pip install --quiet atheris==3.0.0
+	$(BIN)/python tests/fuzz/answers.py -dict=tests/fuzz/answers.dict -max_total_time=$(SECONDS) -max_len=4096
 
 bench: .venv/ready-dev
 	$(BIN)/python benchmarks/lake.py

@@ -88,14 +88,9 @@ def make_plans(count: int, seed: int = 0) -> list[tuple[Board, Plan]]:
         goals = tuple(cells[-1])
         plan: Plan = tuple(zip(*cells, strict=True))
         made.append((Board(rows=board.rows, starts=board.starts, goals=goals), plan))
-    if len(set(made_key(made))) != count:
+    if len({(board.rows, plan) for board, plan in made}) != count:
         raise SystemExit("two plans are the same; they have to be distinct")
     return made
-
-
-def made_key(made: list[tuple[Board, Plan]]) -> list[tuple[tuple[str, ...], Plan]]:
-    """What tells two plans with their boards apart."""
-    return [(board.rows, plan) for board, plan in made]
 
 
 def actions_of(plans: list[Plan]) -> NDArray[np.int8]:

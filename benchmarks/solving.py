@@ -21,7 +21,7 @@ from coevolve.domains.lake.solver.certify import UndecidedError, UnsolvableError
 
 LIMIT_S = 1.0
 NODES = 10_000
-"""Where we give up: over two seconds on any board here, so nothing solved in time is lost."""
+"""Where we give up: well over a second of search; `solve_ours` makes sure of that."""
 LONGEST_PATH = 100
 """What w9 may use per agent; far more than any plan here needs."""
 

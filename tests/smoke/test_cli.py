@@ -160,7 +160,7 @@ def test_evaluate_prints_tables_and_a_heat_map(tasks, tmp_path):
         tmp_path / "h.png",
     )
     assert "greedy" in shown
-    assert "100.0 %" in shown
+    assert "100.0 [" in shown
     assert (tmp_path / "h.png").stat().st_size > 5_000
 
 

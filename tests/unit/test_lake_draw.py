@@ -10,7 +10,7 @@ import pytest
 from coevolve.core.errors import UserError
 from coevolve.domains.lake import checks
 from coevolve.domains.lake.board import Board, Plan
-from coevolve.domains.lake.draw import demo, draw_gif, draw_svg, draw_text
+from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
 from coevolve.domains.lake.draw.look import MARK, edge_of, fill_of
 from coevolve.domains.lake.draw.scene import letters, scene_of
 
@@ -137,7 +137,7 @@ def test_sixty_four_agents_look_different() -> None:
 
 
 @pytest.mark.parametrize(
-    ("board", "plan"), [(BOARD, None), (BOARD, GOOD), (demo.BOARD, demo.PLAN), shuttle()]
+    ("board", "plan"), [(BOARD, None), (BOARD, GOOD), shuttle()]
 )
 def test_svg_of_a_valid_plan_has_no_mark(board: Board, plan: Plan | None) -> None:
     picture = draw_svg(board, plan)
@@ -211,7 +211,7 @@ def test_hostile_coordinates_are_refused() -> None:
 
 
 def test_svg_holds_no_script_and_fetches_nothing() -> None:
-    picture = draw_svg(demo.BOARD, demo.PLAN).replace("http://www.w3.org/2000/svg", "")
+    picture = draw_svg(BOARD, GOOD).replace("http://www.w3.org/2000/svg", "")
     assert [word for word in ("script", "http", "href", "url(", "onload") if word in picture] == []
 
 
@@ -260,10 +260,3 @@ def test_gif_without_pillow_says_what_to_install(
         draw_gif(BOARD, GOOD, tmp_path / "none.gif")
     assert str(caught.value) == "drawing GIFs needs Pillow: pip install coevolve[draw]"
     assert not (tmp_path / "none.gif").exists()
-
-
-def test_demo_is_valid_and_waits(tmp_path: Path) -> None:
-    assert checks.check_plan(demo.BOARD, demo.PLAN)[0] == []
-    demo.write_demo(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake.gif", "lake.svg", "lake.txt"]
-    assert "WW" in (tmp_path / "lake.txt").read_text()

@@ -33,8 +33,8 @@ def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
 
 
 def percent(rate: Rate) -> str:
-    """A rate with its interval."""
-    return f"{100 * rate.value:5.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+    """A rate with its interval, in percent."""
+    return f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
 def rates(title: str, key: str, rows: list[tuple[str, Summary]]) -> Table:
@@ -42,8 +42,8 @@ def rates(title: str, key: str, rows: list[tuple[str, Summary]]) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold", caption_justify="left")
     table.caption = "95 % Wilson intervals"
     table.add_column(key)
-    for name in ("n", "valid", "optimal"):
-        table.add_column(name, justify="right")
+    for name in ("n", "valid %", "optimal %"):
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("failures")
     for label, summary in rows:
         failures = ", ".join(f"{name} {count}" for name, count in summary.failures.items())
