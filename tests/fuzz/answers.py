@@ -11,6 +11,8 @@ import atheris
 with atheris.instrument_imports(include=["coevolve.domains.lake.answer"]):
     from coevolve.domains.lake import answer
 
+import itertools
+
 from coevolve.domains.lake.domain import LakeDomain, board_of
 
 DOMAIN = LakeDomain()
@@ -31,7 +33,7 @@ def plainly_valid(paths: tuple[tuple[tuple[int, int], ...], ...]) -> bool:
     for path in (one, two):
         if any(not (0 <= r < 3 and 0 <= c < 3) or (r, c) == HOLE for r, c in path):
             return False
-        if any(abs(r - q) + abs(c - d) > 1 for (r, c), (q, d) in zip(path, path[1:], strict=False)):
+        if any(abs(r - q) + abs(c - d) > 1 for (r, c), (q, d) in itertools.pairwise(path)):
             return False
     return all(one[t] != two[t] for t in range(last + 1)) and all(
         (one[t], two[t]) != (two[t + 1], one[t + 1]) for t in range(last)
@@ -52,6 +54,5 @@ def try_one(data: bytes) -> None:
 BOARD = board_of(TASK)
 
 if __name__ == "__main__":
-
     atheris.Setup(sys.argv, try_one)
     atheris.Fuzz()

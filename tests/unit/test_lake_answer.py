@@ -19,7 +19,7 @@ DOMAIN = LakeDomain()
 TASK = DOMAIN.load({"rows": BOARD.rows, "starts": BOARD.starts, "goals": BOARD.goals})
 
 
-@pytest.mark.parametrize("form", ["paths", "moves", "compact"])
+@pytest.mark.parametrize("form", ["paths", "moves", "compact", "cells"])
 @pytest.mark.parametrize(
     "frame", ["{}", " {}\n", "<answer>{}</answer>", "I think so.\n<answer> {} </answer> Done"]
 )
@@ -44,6 +44,11 @@ def test_an_agent_that_stays_is_written_and_read():
         "</answer>RR|LL<answer>",
         "<answer><answer>RR|LL</answer></answer>",
         "<ANSWER>RR|LL</ANSWER>",
+        "0,1 2,1 / 0,2",
+        "0,1 2,1/0,2 2,0",
+        "0,1 2,1 /",
+        "0, 1 2,1",
+        "٣,1 2,1",
         "rr|ll",
         "RR||LL",
         "|RR|LL",

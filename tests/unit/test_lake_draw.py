@@ -136,9 +136,7 @@ def test_sixty_four_agents_look_different() -> None:
     assert len({(fill_of(agent), edge_of(agent)) for agent in range(64)}) == 64
 
 
-@pytest.mark.parametrize(
-    ("board", "plan"), [(BOARD, None), (BOARD, GOOD), shuttle()]
-)
+@pytest.mark.parametrize(("board", "plan"), [(BOARD, None), (BOARD, GOOD), shuttle()])
 def test_svg_of_a_valid_plan_has_no_mark(board: Board, plan: Plan | None) -> None:
     picture = draw_svg(board, plan)
     root = ElementTree.fromstring(picture)

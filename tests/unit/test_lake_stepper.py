@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.errors import UserError
 from coevolve.domains.lake.board import HOLE, Board, Cell, Path
-from coevolve.domains.lake.checks import BOUNDS, CHECKS, CONFLICT, HOLE_, check_plan
+from coevolve.domains.lake.checks import BOUNDS, CHECKS, CONFLICT, IN_HOLE, check_plan
 from coevolve.domains.lake.stepper import FIRST, MOST_AGENTS, MOVES, WATER, Lakes
 
 UP, DOWN, LEFT, RIGHT, WAIT = range(5)
@@ -126,7 +126,7 @@ def test_every_ending_occurs_in_random_play() -> None:
         board = random_board(random, 4, 4, 2)
         _, failure, solved = expected(board, random_actions(random, board))
         endings.add((failure, solved))
-    assert endings == {(0, True), (0, False), (BOUNDS, False), (HOLE_, False), (CONFLICT, False)}
+    assert endings == {(0, True), (0, False), (BOUNDS, False), (IN_HOLE, False), (CONFLICT, False)}
 
 
 @pytest.mark.parametrize("agents", [1, 4, 9])
@@ -166,7 +166,7 @@ def row(starts: tuple[int, ...], goals: tuple[int, ...], cells: str = "....") ->
         (row((1, 2), (2, 1)), (RIGHT, LEFT), CONFLICT),  # a swap, even onto the goals
         (row((0, 2), (1, 3)), (RIGHT, LEFT), CONFLICT),  # both into one cell
         (row((0, 1), (1, 3)), (RIGHT, WAIT), CONFLICT),  # into one who waits
-        (row((0, 1), (1, 3), "..O."), (RIGHT, RIGHT), HOLE_),
+        (row((0, 1), (1, 3), "..O."), (RIGHT, RIGHT), IN_HOLE),
         (row((0, 1), (1, 3)), (UP, RIGHT), BOUNDS),
         (row((0, 3), (1, 0)), (RIGHT, RIGHT), BOUNDS),  # no wrap to another row or the front
         (row((0, 1), (1, 3), "..O."), (LEFT, RIGHT), BOUNDS),  # the first of two checks

@@ -3,8 +3,9 @@
 An answer stands in one `<answer>` block after any reasoning, or is the whole text. Two blocks, a
 broken block or anything beside the plan inside it is no answer at all: nobody guesses.
 
-A plan is written as coordinates `[[[0,0],[0,1]],[[2,2],[2,1]]]`, as moves `["R","L"]`, or in the
-compact form `R|L` (`-` for an agent that does not move).
+A plan is written as coordinates `[[[0,0],[0,1]],[[2,2],[2,1]]]`, as moves `["R","L"]`, in the
+compact form `R|L` (`-` for an agent that does not move), or as the cells of all agents at each time
+step after the start, `0,1 2,1 / 0,2 2,0` (`-` if nobody moves).
 """
 
 import json
@@ -22,6 +23,7 @@ LETTERS = {step: letter for letter, step in STEPS.items()}
 PLAIN = re.compile(r'[\[\]0-9, \t\r\n"UDLRW-]*')
 MOVES = re.compile(r"[UDLRW]*")
 COMPACT = re.compile(r"(?:-|[UDLRW]+)(?:\|(?:-|[UDLRW]+))*")
+CELLS = re.compile(r"-|[0-9]{1,3},[0-9]{1,3}(?: (?:/ )?[0-9]{1,3},[0-9]{1,3})*")
 
 
 class AnswerError(ValueError):
@@ -52,6 +54,8 @@ def parse(text: str, board: Board) -> Plan:
         raise AnswerError("empty")
     if COMPACT.fullmatch(content):
         return walk_all([part.replace("-", "") for part in content.split("|")], board)
+    if CELLS.fullmatch(content):
+        return read_steps(content, board)
     if not PLAIN.fullmatch(content):
         raise AnswerError("something beside the plan")
     try:
@@ -65,6 +69,20 @@ def parse(text: str, board: Board) -> Plan:
             raise AnswerError("moves other than U, D, L, R and W")
         return walk_all(value, board)
     return tuple(read_path(path) for path in value)
+
+
+def read_steps(content: str, board: Board) -> Plan:
+    """Paths from the cells of all agents at each time step after the start."""
+    steps = [
+        [(int(row), int(column)) for row, _, column in (c.partition(",") for c in step.split())]
+        for step in content.split(" / ")
+    ]
+    if any(len(step) != len(steps[0]) for step in steps):
+        raise AnswerError("time steps with different numbers of agents")
+    starts = [*board.starts, *((-1, -1) for _ in steps[0][board.agents :])]
+    return tuple(
+        (start, *path) for start, path in zip(starts, zip(*steps, strict=True), strict=False)
+    )
 
 
 def read_path(path: object) -> tuple[Cell, ...]:
@@ -110,9 +128,16 @@ def words(plan: Plan) -> list[str]:
 
 
 def write(plan: Plan, form: str) -> str:
-    """A plan as text: 'paths', 'moves' or 'compact'."""
+    """A plan as text: 'paths', 'moves', 'compact' or 'cells'."""
     if form == "paths":
         return json.dumps(plan, separators=(",", ":"))
     if form == "moves":
         return json.dumps(words(plan), separators=(",", ":"))
-    return "|".join(word or "-" for word in words(plan))
+    if form == "compact":
+        return "|".join(word or "-" for word in words(plan))
+    last = max(len(path) for path in plan)
+    steps = (
+        " ".join("{},{}".format(*path[min(t, len(path) - 1)]) for path in plan)
+        for t in range(1, last)
+    )
+    return " / ".join(steps) or "-"

@@ -39,7 +39,7 @@ MEANING = {
     "goal": "a path does not end at its agent's goal",
 }
 
-START, STEP, BOUNDS, HOLE_, CONFLICT, GOAL = range(2, 8)
+START, STEP, BOUNDS, IN_HOLE, CONFLICT, GOAL = range(2, 8)
 OFF = 1 << 14
 """Coordinates are cut to plus or minus this, far off any board."""
 
@@ -117,7 +117,7 @@ def check_plans(
                 if r < 0 or r >= height or c < 0 or c >= width:
                     fail(failures, plan, BOUNDS, a, t, -1)
                 elif (free[plan, r] >> np.uint64(c)) & ONE == ZERO:
-                    fail(failures, plan, HOLE_, a, t, -1)
+                    fail(failures, plan, IN_HOLE, a, t, -1)
             if length == 0 or arrived == length:
                 fail(failures, plan, GOAL, a, max(length - 1, 0), -1)
             total += arrived

@@ -1,9 +1,9 @@
 """The one place where numba is imported: `@compiled` turns a function into machine code.
 
 The first call compiles (about a minute for the whole lake); the machine code is then cached on
-disk, in a folder named after a hash of all sources here, since a function must be compiled again
-when another one that it calls has changed. `lowest_bit` is the one instruction that Python has no
-word for.
+disk, in a folder named after a hash of all sources here that mention "compiled", since a function
+must be compiled again when another one that it calls has changed. `lowest_bit` is the one
+instruction that Python has no word for.
 """
 
 import os
@@ -31,7 +31,9 @@ def cache_folder() -> Path:
     """Where machine code of exactly these sources is kept."""
     state = blake2b(digest_size=8)
     for source in sorted(Path(__file__).parent.rglob("*.py")):
-        state.update(source.read_bytes())
+        text = source.read_bytes()
+        if b"compiled" in text:
+            state.update(text)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     folder = home / "coevolve" / "compiled" / state.hexdigest()
     try:

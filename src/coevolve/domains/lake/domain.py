@@ -38,10 +38,11 @@ def in_style(plan: Plan, style: str) -> str:
     """A plan as the answer to a prompt of some style."""
     style = style or STYLES[0]
     text = answer.write(plan, style)
-    return text if style == "compact" else f"{answer.OPEN}{text}{answer.CLOSE}"
+    return f"{answer.OPEN}{text}{answer.CLOSE}" if style in TAGGED else text
 
 
-STYLES = ("paths", "moves", "compact")
+STYLES = ("paths", "moves", "compact", "cells")
+TAGGED = ("paths", "moves")
 
 
 class LakeDomain:
@@ -73,7 +74,8 @@ class LakeDomain:
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
         board = board_of(task)
         style = self.style(style)
-        return prompt.compact(board) if style == "compact" else prompt.chat(board, style)
+        bare = {"compact": prompt.compact, "cells": prompt.cells}
+        return bare[style](board) if style in bare else prompt.chat(board, style)
 
     def style(self, style: str) -> str:
         return lookup("prompt style", style or self.styles[0], {name: name for name in self.styles})

@@ -13,7 +13,10 @@ CROWDED = 0.2
 
 
 def slack(agents: int) -> int:
-    """Free cells a board must have beyond its agents, so that they can get round each other."""
+    """Free cells a board must have beyond its agents, so that they can get round each other.
+
+    The generator uses it compiled.
+    """
     return max(2, agents // 2)
 
 

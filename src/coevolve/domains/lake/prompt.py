@@ -1,7 +1,7 @@
-"""What a policy sees of a task: two styles for chat models and a compact one for small models."""
+"""What a policy sees of a task: two styles for chat models and two short ones for small models."""
 
 from coevolve.core.rollout import Message
-from coevolve.domains.lake.board import Board
+from coevolve.domains.lake.board import HOLE, Board
 
 RULES = """\
 You plan paths for agents on a frozen lake, a grid of ice ('.') and holes ('O'). Cells are given \
@@ -39,6 +39,18 @@ def chat(board: Board, form: str) -> tuple[Message, ...]:
         Message(role="system", content=f"{RULES}\n\n{FORMS[form]}"),
         Message(role="user", content="\n".join(lines)),
     )
+
+
+def cells(board: Board) -> tuple[Message, ...]:
+    """Nothing but cells: which are holes, starts and goals. A word is a cell, so looking a cell up
+    needs no counting, which is what small models learn first."""
+    holes = (
+        f"{r},{c}" for r, row in enumerate(board.rows) for c, mark in enumerate(row) if mark == HOLE
+    )
+    starts = ("{},{}".format(*cell) for cell in board.starts)
+    goals = ("{},{}".format(*cell) for cell in board.goals)
+    words = (f"{board.height}x{board.width}", "holes", *holes, "starts", *starts, "goals", *goals)
+    return (Message(role="user", content=" ".join((*words, "plan"))),)
 
 
 def compact(board: Board) -> tuple[Message, ...]:

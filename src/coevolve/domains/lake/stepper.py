@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coevolve.core.errors import UserError
 from coevolve.domains.lake.board import HOLE, Board
-from coevolve.domains.lake.checks import BOUNDS, CONFLICT, HOLE_
+from coevolve.domains.lake.checks import BOUNDS, CONFLICT, IN_HOLE
 from coevolve.domains.lake.compiled import kernel
 
 ACTIONS = ("up", "down", "left", "right", "wait")
@@ -141,7 +141,7 @@ def advance(batch: Batch, actions: NDArray[np.uint8], limit: int, again: bool) -
             off |= target == off_board
             wet |= grid[min(target, np.uint32(off_board - 1))] == WATER
             home &= target == goals[a]
-        failure = BOUNDS if off else (HOLE_ if wet else 0)
+        failure = BOUNDS if off else (IN_HOLE if wet else 0)
         if failure == 0 and not move(grid, positions, targets):
             failure = CONFLICT
         batch.time[b] = time

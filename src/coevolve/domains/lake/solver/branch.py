@@ -29,6 +29,10 @@ from coevolve.domains.lake.solver.rules import (
 
 TRIED = 8
 """Conflicts tried out at each node before one is chosen."""
+RANK = 40
+"""Bits of a conflict's value below its rank."""
+DEARER = 1 << 20
+"""What a move more on the cheaper side of a split is worth, in moves on the dearer side."""
 
 
 @compiled
@@ -119,7 +123,7 @@ def candidates(
                     forced_a = forced_a and single(scratch.layers, a, lengths[a], t + 1)
                     forced_b = forced_b and single(scratch.layers, b, lengths[b], t + 1)
                 rank = int(forced_a) + int(forced_b)
-                value = (rank << 40) + (max(weights[a, b], 0) << 24) + ((1 << 20) - t)
+                value = (rank << RANK) + (max(weights[a, b], 0) << 24) + ((1 << 20) - t)
                 if value > best:
                     best = value
                     lead = forced_a or not forced_b
@@ -221,10 +225,12 @@ def choose_splits(
     best = -1
     rows = tree.nodes[slot : slot + 2]
     for q in range(min(found, TRIED) if found > 1 else 0):
+        if best >= DEARER and conflicts[order[q], 0] >> RANK < 2:
+            break  # one that raises the cost both ways was found, and no more such are left
         write_splits(paths, lengths, conflicts[order[q]], node, rows)
         left = price(lake, starts, goals, paths, lengths, rows[0], rules, scratch)
         right = price(lake, starts, goals, paths, lengths, rows[1], rules, scratch)
-        value = min(left, right) * 100000 + max(left, right)
+        value = min(left, right) * DEARER + max(left, right)
         if value > best:
             best = value
             choice = order[q]

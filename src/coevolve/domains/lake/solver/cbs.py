@@ -28,6 +28,7 @@ from coevolve.domains.lake.solver.rules import (
     Tree,
     breaks,
     gather,
+    gather_all,
     make_rules,
 )
 
@@ -118,9 +119,9 @@ def make_child(
     inherit(tree, node, child)
     paths, lengths, row = tree.paths[child], tree.lengths[child], tree.nodes[child]
     row[DEPTH] = tree.nodes[node, DEPTH] + 1
-    gather(lake, tree, child, goals, rules)
     for agent in range(starts.shape[0]):
         if breaks(paths, lengths, agent, row):
+            gather(lake, tree, child, goals, rules, agent)
             lengths[agent] = -1
             status = replan(lake, agent, starts, goals, paths, lengths, rules, scratch)
             if status < 0:
@@ -174,7 +175,7 @@ def expand(
             kept += 1
         if not bypassed:
             return kept
-        gather(lake, tree, node, goals, rules)
+        gather_all(lake, tree, node, goals, rules)
     return 0
 
 
@@ -198,7 +199,7 @@ def search(
     if scratch.distance.min() < 0:
         return EXCEEDED, 0, tree.paths[0], tree.lengths[0], 0
     heap = np.empty((64, 2), np.int64)
-    gather(lake, tree, 0, goals, rules)
+    gather_all(lake, tree, 0, goals, rules)
     for a in range(agents):
         if replan(lake, a, starts, goals, tree.paths[0], tree.lengths[0], rules, scratch) < 0:
             return SHORT, 0, tree.paths[0], tree.lengths[0], 0
@@ -218,7 +219,7 @@ def search(
             return SOLVED, row[COST], tree.paths[node], tree.lengths[node], expanded
         if row[DEPTH] + 2 > rules.banned.shape[1]:
             rules = make_rules(agents, lake.free.shape[0], horizon, 2 * row[DEPTH] + 2)
-        gather(lake, tree, node, goals, rules)
+        gather_all(lake, tree, node, goals, rules)
         if not refined[node]:
             refined[node] = True
             value = refine(lake, starts, goals, tree, node, rules, scratch)

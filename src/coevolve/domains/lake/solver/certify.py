@@ -111,19 +111,16 @@ def certify(
 def solve(board: Board, limit: int = LIMIT) -> Solution:
     """An optimal plan for a board, or an error that says whether there is none."""
     free, width, starts, goals = arrays_of(board)
-    result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT))
-    if result[0] == GAVE_UP:
-        free_cells = board.height * width - board.holes
-        if free_cells**board.agents <= STATES:
-            lake = Lake(free, width, True)
-            if exhaustive_cost(lake, starts, goals, STATES) < 0:
-                raise UnsolvableError(
-                    "no plan exists: every joint position that the agents can reach was tried"
-                )
-        if limit > FIRST_LIMIT:
-            result = certify(free, width, starts, goals, FAR, limit)
-    status, cost, paths, lengths, expanded, _, needs_wait = result
     lake = Lake(free, width, True)
+    small = (board.height * width - board.holes) ** board.agents <= STATES
+    result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT) if small else limit)
+    if small and result[0] == GAVE_UP and limit > FIRST_LIMIT:
+        if exhaustive_cost(lake, starts, goals, STATES) < 0:
+            raise UnsolvableError(
+                "no plan exists: every joint position that the agents can reach was tried"
+            )
+        result = certify(free, width, starts, goals, FAR, limit)
+    status, cost, paths, lengths, expanded, _, needs_wait = result
     alone = [
         int(total_distance(lake, starts[agent : agent + 1], goals[agent : agent + 1]))
         for agent in range(board.agents)

@@ -124,19 +124,26 @@ def impose(rules: Rules, width: int, goals: Table, slot: int, agent: int, row: T
 
 
 @kernel
-def gather(lake: Lake, tree: Tree, node: int, goals: Table, rules: Rules) -> None:
-    """Collect the rules of every agent from the splits on the way to the root."""
-    for slot in range(goals.shape[0]):
-        rules.settled[slot] = 0
-        rules.banned_counts[slot] = 0
-        rules.least[slot] = 0
-        rules.most[slot] = FAR
-        for r in range(lake.free.shape[0]):
-            rules.allowed[slot, 0, r] = lake.free[r]
+def gather(lake: Lake, tree: Tree, node: int, goals: Table, rules: Rules, agent: int) -> None:
+    """Collect the rules of an agent from the splits on the way to the root."""
+    rules.settled[agent] = 0
+    rules.banned_counts[agent] = 0
+    rules.least[agent] = 0
+    rules.most[agent] = FAR
+    for r in range(lake.free.shape[0]):
+        rules.allowed[agent, 0, r] = lake.free[r]
     while node > 0:
-        for agent in range(goals.shape[0]):
+        split = tree.nodes[node, SPLIT]
+        shared = split == AT or split == MOVE or split == BY
+        if shared or tree.nodes[node, AGENT] == agent:
             impose(rules, lake.width, goals, agent, agent, tree.nodes[node])
         node = tree.nodes[node, PARENT]
+
+
+@kernel
+def gather_all(lake: Lake, tree: Tree, node: int, goals: Table, rules: Rules) -> None:
+    for agent in range(goals.shape[0]):
+        gather(lake, tree, node, goals, rules, agent)
 
 
 @kernel
