@@ -62,6 +62,11 @@ class Numb(LakeDomain):
         return dict.fromkeys(self.space.knobs, Statistic(0.5, len(tasks)))
 
 
+class Barren(LakeDomain):
+    def generate(self, knobs, count, seed, split, workers=1):
+        raise ValueError("boom")
+
+
 class Broken(LakeDomain):
     def oracle(self, task, style=""):
         raise RuntimeError("no idea")
@@ -79,6 +84,8 @@ class Broken(LakeDomain):
         (Leaky, "the prompt does not leak the solution"),
         (Numb, "every knob moves its statistic"),
         (Broken, "the oracle earns full reward"),
+        (Barren, "declarations"),
+        (Barren, "the oracle earns full reward"),
     ],
 )
 def test_the_suite_catches(domain, check):

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,68 @@ def test_other_mistakes_get_one_clear_line(tmp_path, tasks):
     assert "line 1: no task 'nobody'" in bad("tasks", "verify", tasks, answers)
     answers.write_text('{"id": "nobody", "answer": 7}\n')
     assert "line 1: needs a text `answer`" in bad("tasks", "verify", tasks, answers)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"data": 5}', "`data` is 5, not an object"),
+        ('{"id": [1], "data": {}}', "`id` is [1]; use printable text"),
+        ('{"id": "\\ud800"}', "`id` is '\\ud800'; use printable text"),
+    ],
+)
+def test_strange_lines_are_named(line, message):
+    assert f"line 1: {message}" in bad("tasks", "solve", "-", stdin=line).replace("-, ", "")
+
+
+def test_repeated_tasks_and_numeric_ids_are_fine(tmp_path):
+    boards, answers = tmp_path / "boards.jsonl", tmp_path / "answers.jsonl"
+    board = BOARD.replace("{", '{"id": 5, ', 1)
+    boards.write_text(f"{board}\n{board}\n")
+    answers.write_text('{"id": 5, "answer": "RR"}\n')
+    assert "5  optimal  cost 2" in good("tasks", "verify", boards, answers)
+    boards.write_text(board + "\n" + board.replace("...", "...."))
+    assert "line 2: id '5' is another task's, on line 1" in bad("tasks", "verify", boards, answers)
+
+
+def test_outputs_that_cannot_be_written_are_named(tasks, tmp_path):
+    (tmp_path / "file").write_text("x")
+    for target in (tmp_path, tmp_path / "file" / "x.jsonl", ""):
+        assert "cannot write" in bad("tasks", "generate", "-n", 1, "-o", target)
+    assert "cannot write" in bad("tasks", "show", tasks, "--picture", tmp_path / "no" / "x.svg")
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert "holds no task" in bad("evaluate", "--tasks", empty, "-p", "greedy")
+
+
+def test_a_link_keeps_pointing_to_what_is_written(tmp_path):
+    real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
+    real.write_text("old\n")
+    link.symlink_to(real)
+    good("tasks", "generate", "-n", 2, "-o", link)
+    assert link.is_symlink()
+    assert len(real.read_text().splitlines()) == 2
+
+
+def test_termination_leaves_no_workers_and_no_half_file(tmp_path):
+    words = f"tasks generate -n 200000 --workers 2 -o {tmp_path / 't.jsonl'}".split()
+    command = [sys.executable, "-m", "coevolve", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        while not list(tmp_path.iterdir()):
+            time.sleep(0.1)
+        time.sleep(4)
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m coevolve tasks generate -n 3000 --workers 1 | head -1"
+    result = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, check=False
+    )
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["domain"] == "lake"
 
 
 def test_a_failed_command_leaves_no_half_file(tmp_path):

@@ -85,6 +85,14 @@ def test_anything_else_is_no_answer(text):
     assert (outcome.valid, outcome.reward, outcome.failure) == (False, 0.0, "parse")
 
 
+def test_long_boards_may_have_long_answers():
+    gaps = ("O" * 63 + ".", "." + "O" * 63)
+    rows = ["." * 64 if r % 2 == 0 else gaps[r // 2 % 2] for r in range(21)]
+    task = DOMAIN.load({"rows": rows, "starts": [[0, 0]], "goals": [[20, 63]]})
+    assert task.data["cost"] > 600
+    assert all(DOMAIN.verify(task, DOMAIN.oracle(task, style)).optimal for style in DOMAIN.styles)
+
+
 def test_negative_and_huge_coordinates_are_off_the_board():
     for cell in ("[-1,0]", "[99999999999999999999,0]", "[0,-99999]"):
         outcome = DOMAIN.verify(TASK, f"[[[0,0],{cell}],[[2,2],[2,1],[2,0]]]")

@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+import time
 
 import pytest
 from conftest import random_board
@@ -114,6 +115,23 @@ def test_a_swap_in_a_corridor_is_proved_impossible():
     board = Board(rows=("......",), starts=((0, 0), (0, 5)), goals=((0, 5), (0, 0)))
     with pytest.raises(UnsolvableError, match="every joint position"):
         solve(board)
+
+
+def test_a_small_lake_on_a_big_board_is_solved_like_the_small_one():
+    starts, goals = ((1, 0), (1, 1), (1, 2), (1, 3)), ((1, 3), (1, 2), (1, 1), (1, 0))
+    small = ("OOOOO.OOOOOO", "." * 12)
+    big = (*(row + "O" * 4 for row in small), *("O" * 16,) * 8)
+    costs = [solve(Board(rows=rows, starts=starts, goals=goals)).cost for rows in (small, big)]
+    assert costs == [61, 61]
+
+
+@pytest.mark.parametrize("rows", [("..",), ("..", ".O"), ("...O", "OO.O")])
+def test_tiny_boards_without_a_plan_are_settled_quickly(rows):
+    free = [(r, c) for r, row in enumerate(rows) for c, mark in enumerate(row) if mark == "."]
+    began = time.process_time()
+    with pytest.raises(UnsolvableError):
+        solve(Board(rows=rows, starts=tuple(free), goals=(*free[1::-1], *free[2:])))
+    assert time.process_time() - began < 5
 
 
 def test_a_goal_behind_holes_names_the_agent():

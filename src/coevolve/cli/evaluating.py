@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ def evaluate(
     from coevolve.policies.scripted import ScriptedPolicy
 
     chosen = get_domain(domain)
-    names = policy or ["all"]
-    if names == ["all"]:
-        names = list(chosen.scripts)
+    names = list(chosen.scripts) if "all" in (policy or ["all"]) else policy or []
     policies = [ScriptedPolicy(chosen, name, style) for name in names]
     suite = suite or next(iter(chosen.suites))
     if tasks:
@@ -54,6 +53,8 @@ def evaluate(
         make = lookup("suite", suite, chosen.suites)
         found = list(progress(make(), 0, f"building {suite}"))
     found = found[:limit] if limit else found
+    if not found:
+        raise UserError(f"{tasks or suite} holds no task")
     results: dict[str, Tally] = {}
     for member in policies:
         attempts = rollouts(chosen, member, found, Sampling(seed=seed), style)

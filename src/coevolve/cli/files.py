@@ -39,19 +39,32 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise UserError(
                 f"{path}, line {number}: not JSON ({error}); one object per line"
             ) from None
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
+
+
+def name_of(value: dict[str, Any], path: Path, number: int) -> str | None:
+    """The id of a line as text, None if it has none."""
+    name = value.get("id")
+    if name is None or (isinstance(name, int) and not isinstance(name, bool)):
+        return None if name is None else str(name)
+    if not isinstance(name, str) or not name.isprintable():
+        raise UserError(f"{path}, line {number}: `id` is {name!r:.60}; use printable text")
+    return name
 
 
 def read_tasks(domain: Domain, path: Path) -> Iterator[Task]:
     """Tasks of a JSONL file, each checked by the domain."""
-    seen: dict[str, int] = {}
+    seen: dict[str, tuple[int, object]] = {}
     for number, value in read_lines(path):
+        name_of(value, path, number)
         with at_line(path, number):
             task = domain.load(value)
-        if task.id in seen:
+        first, data = seen.setdefault(task.id, (number, task.data))
+        if data != task.data:
             raise UserError(
-                f"{path}, line {number}: id '{task.id}' was used on line {seen[task.id]}"
+                f"{path}, line {number}: id '{task.id}' is another task's, on line {first}"
             )
-        seen[task.id] = number
         yield task
 
 
@@ -66,17 +79,25 @@ def at_line(path: Path, number: int) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
-    """A text file that appears only when it is complete; None is standard output."""
+    """A text file that appears only when it is complete; None is standard output.
+
+    What exists and is no regular file, such as a pipe or a device, is written to as it is.
+    """
     if path is None or str(path) == "-":
         yield sys.stdout
         return
-    partial = path.with_name(path.name + ".partial")
     try:
+        path = path.resolve()
+        whole = not path.exists() or path.is_file()
+        target = path.with_name(path.name + ".partial") if whole and path.name else path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as target:
-            yield target
-        os.replace(partial, path)
+        try:
+            with target.open("w", encoding="utf-8") as file:
+                yield file
+            if target != path:
+                os.replace(target, path)
+        finally:
+            if target != path and target.is_file():
+                target.unlink()
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        partial.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
 """Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -50,15 +51,14 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; errors of ours and broken pipes end it without a traceback."""
+    """Run the command line; errors of ours end it without a traceback."""
+    # A termination unwinds like an interrupt, so that worker processes and partial files go too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         app()
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

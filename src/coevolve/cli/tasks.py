@@ -115,13 +115,13 @@ def solve(tasks: TasksFile, domain: DomainName = "lake", as_json: AsJson = False
 
     A line that cannot be solved says why, and the exit code is 1.
     """
-    from coevolve.cli.files import at_line, read_lines
+    from coevolve.cli.files import at_line, name_of, read_lines
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
     unsolved = 0
     for number, value in read_lines(tasks):
-        name = str(value.get("id", number))
+        name = name_of(value, tasks, number) or str(number)
         try:
             solved = chosen.solve(value)
         except UserError:
@@ -147,16 +147,16 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify answers to tasks: id, valid, optimal, cost and failure per line."""
-    from coevolve.cli.files import read_lines, read_tasks
+    from coevolve.cli.files import name_of, read_lines, read_tasks
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
     known = {task.id: task for task in read_tasks(chosen, tasks)}
     for number, value in read_lines(answers):
-        name, text = value.get("id"), value.get("answer")
+        name, text = name_of(value, answers, number), value.get("answer")
         if not isinstance(text, str):
             raise UserError(f"{answers}, line {number}: needs a text `answer`, has {text!r:.60}")
-        if name not in known:
+        if name is None or name not in known:
             raise UserError(f"{answers}, line {number}: no task '{name}' in {tasks}")
         outcome = chosen.verify(known[name], text)
         found = {

@@ -51,9 +51,9 @@ class Failure(Exception):
 
 def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
     """Run every check; a check that fails or breaks does not keep the others from running."""
-    tasks = list(domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV))
+    tasks: list[Task] = []
     checks: dict[str, Callable[[], str]] = {
-        "declarations": lambda: declarations(domain, tasks),
+        "declarations": lambda: declarations(domain, tasks, seed),
         "same seed, same tasks": lambda: same_tasks(domain, seed),
         "splits are disjoint": lambda: disjoint_splits(domain, seed),
         "the oracle earns full reward": lambda: oracle(domain, tasks),
@@ -79,7 +79,9 @@ def expect(holds: bool, message: str) -> None:
         raise Failure(message)
 
 
-def declarations(domain: Domain, tasks: list[Task]) -> str:
+def declarations(domain: Domain, tasks: list[Task], seed: int) -> str:
+    """Also fills `tasks`, which the other checks look at."""
+    tasks += domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV)
     expect("oracle" in domain.scripts, "scripts has no 'oracle'")
     expect(bool(domain.styles), "styles is empty; name at least one prompt style")
     expect(len(tasks) == SAMPLE, f"asked for {SAMPLE} tasks, got {len(tasks)}")
@@ -115,6 +117,7 @@ def disjoint_splits(domain: Domain, seed: int) -> str:
 
 
 def oracle(domain: Domain, tasks: list[Task]) -> str:
+    expect(bool(tasks), "there are no tasks to look at")
     for task in tasks:
         for style in domain.styles:
             outcome = domain.verify(task, domain.oracle(task, style))
@@ -160,15 +163,18 @@ def verify_twice(domain: Domain, tasks: list[Task]) -> str:
 
 
 def no_leak(domain: Domain, tasks: list[Task]) -> str:
-    for task in tasks:
-        for style in domain.styles:
-            text = "\n".join(message.content for message in domain.prompt(task, style))
-            for answer_style in domain.styles:
-                solution = domain.oracle(task, answer_style)
-                expect(
-                    len(solution) < 5 or solution not in text,
-                    f"task {task.id}, style {style}: the prompt holds the solution",
-                )
+    """A short solution may happen to stand in a prompt; that of one task in ten may not."""
+    for style in domain.styles:
+        for answer_style in domain.styles:
+            leaks = sum(
+                domain.oracle(task, answer_style)
+                in "\n".join(message.content for message in domain.prompt(task, style))
+                for task in tasks
+            )
+            expect(
+                leaks <= len(tasks) // 10,
+                f"style {style}: {leaks} of {len(tasks)} prompts hold the solution",
+            )
     return f"{len(tasks)} prompts in {len(domain.styles)} styles"
 
 

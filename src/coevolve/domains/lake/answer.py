@@ -15,8 +15,6 @@ from itertools import pairwise
 from coevolve.domains.lake.board import Board, Cell, Plan
 
 OPEN, CLOSE = "<answer>", "</answer>"
-LONGEST = 20_000
-"""Characters a plan may take; no board needs nearly as many."""
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
 LETTERS = {step: letter for letter, step in STEPS.items()}
 
@@ -30,7 +28,12 @@ class AnswerError(ValueError):
     """Why a text holds no plan."""
 
 
-def extract(text: str) -> str:
+def longest(board: Board) -> int:
+    """Characters a plan may take: twice what it takes to visit every cell with every agent."""
+    return 20_000 + 20 * board.height * board.width * board.agents
+
+
+def extract(text: str, board: Board) -> str:
     """The part of a text that claims to be the plan."""
     opened, closed = text.count(OPEN), text.count(CLOSE)
     if opened == closed == 0:
@@ -42,14 +45,14 @@ def extract(text: str) -> str:
         content = text[begin:end]
     else:
         raise AnswerError(f"{opened} {OPEN} and {closed} {CLOSE} instead of one of each")
-    if len(content) > LONGEST:
-        raise AnswerError(f"{len(content)} characters; a plan takes {LONGEST} at most")
+    if len(content) > longest(board):
+        raise AnswerError(f"{len(content)} characters; a plan takes {longest(board)} at most")
     return content.strip()
 
 
 def parse(text: str, board: Board) -> Plan:
     """The plan in a text; raises AnswerError if there is not exactly one."""
-    content = extract(text)
+    content = extract(text, board)
     if not content:
         raise AnswerError("empty")
     if COMPACT.fullmatch(content):

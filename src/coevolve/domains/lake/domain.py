@@ -113,7 +113,10 @@ class LakeDomain:
         return measure(tasks)
 
     def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        solution = solve(parse_board(dict(data.get("data", data))))
+        inner = data.get("data", data)
+        if not isinstance(inner, Mapping):
+            raise UserError(f"`data` is {inner!r:.60}, not an object")
+        solution = solve(parse_board(dict(inner)))
         return {
             "sum_of_costs": solution.cost,
             "needs_wait": solution.needs_wait,
@@ -125,12 +128,15 @@ class LakeDomain:
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
         board, plan = board_of(task), self.read(task, text)
-        if path.suffix == ".svg":
-            path.write_text(draw_svg(board, plan), encoding="utf-8")
-        elif path.suffix == ".gif":
-            draw_gif(board, plan or ((),) * board.agents, path)
-        else:
+        if path.suffix not in (".svg", ".gif"):
             raise UserError(f"cannot draw {path}: the name must end in .svg or .gif")
+        try:
+            if path.suffix == ".svg":
+                path.write_text(draw_svg(board, plan), encoding="utf-8")
+            else:
+                draw_gif(board, plan or ((),) * board.agents, path)
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
 
     def read(self, task: Task, text: str | None) -> Plan | None:
         """The plan in an answer, None if there is none to draw."""

@@ -116,7 +116,8 @@ def nearest_ratios(
 ) -> str:
     """The nearest hole ratio at which such boards exist, by trying; or what else to change."""
     now = values[f"size{size}.hole_ratio"]
-    for ratio in sorted((step / 20 for step in range(11)), key=lambda ratio: abs(ratio - now)):
+    others = (step / 20 for step in range(11) if abs(step / 20 - now) > 0.01)
+    for ratio in sorted(others, key=lambda ratio: abs(ratio - now)):
         changes = {
             **{name: values[name] for name in values if "." in name and name.startswith("path_")},
             "detour.min": values["detour.min"],

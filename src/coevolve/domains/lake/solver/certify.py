@@ -18,12 +18,12 @@ from coevolve.domains.lake.solver.exhaustive import exhaustive_cost
 from coevolve.domains.lake.solver.layers import Lake, distances
 from coevolve.domains.lake.solver.rules import FAR, Paths
 
-FIRST_LIMIT = 2_000
-"""Nodes after which a small board is first proved solvable before the search goes on."""
-LIMIT = 500_000
-"""Nodes a search expands at most: about a minute."""
-STATES = 4_000_000
-"""Joint states up to which unsolvability is proved by exhaustion."""
+FIRST_LIMIT = 60
+"""Nodes after which a board is first proved solvable, if that can be done, before going on."""
+LIMIT = 100_000
+"""Nodes a search expands at most; half as many each time that paths get twice as long."""
+STATES = 20_000_000
+"""Joint states up to which unsolvability is proved by exhaustion: 80 MB, seconds."""
 
 
 class UnsolvableError(DomainError):
@@ -68,7 +68,10 @@ def search_long(
         result = search(lake, starts, goals, horizon, bound, limit)
         if result[0] != SHORT:
             return result
+        if limit < 2:
+            return GAVE_UP, 0, result[2], result[3], result[4]
         horizon *= 2
+        limit //= 2
 
 
 @compiled
@@ -112,10 +115,9 @@ def solve(board: Board, limit: int = LIMIT) -> Solution:
     """An optimal plan for a board, or an error that says whether there is none."""
     free, width, starts, goals = arrays_of(board)
     lake = Lake(free, width, True)
-    small = (board.height * width - board.holes) ** board.agents <= STATES
-    result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT) if small else limit)
-    if small and result[0] == GAVE_UP and limit > FIRST_LIMIT:
-        if exhaustive_cost(lake, starts, goals, STATES) < 0:
+    result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT))
+    if result[0] == GAVE_UP and limit > FIRST_LIMIT:
+        if exhaustive_cost(lake, starts, goals, STATES) == -1:
             raise UnsolvableError(
                 "no plan exists: every joint position that the agents can reach was tried"
             )

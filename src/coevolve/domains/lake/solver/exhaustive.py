@@ -12,62 +12,82 @@ from coevolve.domains.lake.solver.layers import ONE, ZERO, Lake, neighbour
 
 
 @compiled
-def decode(code: int, cells: int, places: Table) -> None:
-    for a in range(places.shape[0]):
-        places[a] = code % cells
-        code //= cells
+def number_cells(lake: Lake) -> tuple[Table, Table]:
+    """The free cells, and for each cell of the board its place among them (-1 for holes)."""
+    cells = np.empty(lake.free.shape[0] * lake.width, np.int64)
+    places = np.full(cells.shape[0], -1, np.int64)
+    count = 0
+    for cell in range(cells.shape[0]):
+        if (lake.free[cell // lake.width] >> np.uint64(cell % lake.width)) & ONE != ZERO:
+            cells[count] = cell
+            places[cell] = count
+            count += 1
+    return cells[:count], places
 
 
 @compiled
-def step_code(
-    lake: Lake, places: Table, arrived: int, move: int, cells: int, targets: Table
-) -> int:
+def neighbours_of(lake: Lake, cells: Table, places: Table) -> Table:
+    """(cells, 5): where each direction leads from each free cell, -1 where that is not free."""
+    table = np.full((cells.shape[0], 5), -1, np.int64)
+    for k in range(cells.shape[0]):
+        for direction in range(5):
+            target = neighbour(lake.free.shape[0], lake.width, cells[k], direction)
+            if target >= 0:
+                table[k, direction] = places[target]
+    return table
+
+
+@compiled
+def decode(code: int, count: int, here: Table) -> None:
+    for a in range(here.shape[0]):
+        here[a] = code % count
+        code //= count
+
+
+@compiled
+def step_code(table: Table, wait: bool, here: Table, arrived: int, move: int, there: Table) -> int:
     """The joint positions after joint move number `move`, or -1 if it is not allowed.
 
     Arrived agents stay and take up no digit of the move number.
     """
-    agents = places.shape[0]
-    choices = 5 if lake.wait else 4
+    choices = 5 if wait else 4
     code, factor = 0, 1
-    for a in range(agents):
+    for a in range(here.shape[0]):
         if (arrived >> a) & 1:
-            targets[a] = places[a]
+            there[a] = here[a]
         else:
-            target = neighbour(lake.free.shape[0], lake.width, places[a], move % choices)
+            there[a] = table[here[a], move % choices]
             move //= choices
-            if target < 0:
+            if there[a] < 0:
                 return -1
-            if (lake.free[target // lake.width] >> np.uint64(target % lake.width)) & ONE == ZERO:
-                return -1
-            targets[a] = target
         for b in range(a):
-            if targets[a] == targets[b]:
+            if there[a] == there[b] or (there[a] == here[b] and there[b] == here[a]):
                 return -1
-            if targets[a] == places[b] and targets[b] == places[a]:
-                return -1
-        code += targets[a] * factor
-        factor *= cells
+        code += there[a] * factor
+        factor *= table.shape[0]
     return code
 
 
 @compiled
 def exhaustive_cost(lake: Lake, starts: Table, goals: Table, states: int) -> int:
-    """The least sum of costs; -1 if there is no plan, -2 if there are too many positions."""
+    """The least sum of costs; -1 if there is no plan, -2 if there are more than `states` states."""
     agents = starts.shape[0]
-    cells = lake.free.shape[0] * lake.width
+    cells, place_of = number_cells(lake)
+    count = cells.shape[0]
+    masks = 1 << agents
     positions = 1
     for _ in range(agents):
-        positions *= cells
-        if positions > 64 * states:
+        positions *= count
+        if positions * masks > states:
             return -2
-    masks = 1 << agents
+    table = neighbours_of(lake, cells, place_of)
     best = np.full(positions * masks, -1, np.int32)
-    places = np.empty(agents, np.int64)
-    targets = np.empty(agents, np.int64)
+    here = np.empty(agents, np.int64)
+    there = np.empty(agents, np.int64)
     start, factor = 0, 1
     for a in range(agents):
-        start += starts[a] * factor
-        factor *= cells
+        start += place_of[starts[a]] * factor
+        factor *= count
     # Buckets by cost: a step costs at most `agents`, so that many lists besides the current one.
     lists = [np.empty(64, np.int64) for _ in range(agents + 1)]
     sizes = np.zeros(agents + 1, np.int64)
@@ -88,16 +108,16 @@ def exhaustive_cost(lake: Lake, starts: Table, goals: Table, states: int) -> int
             arrived = state % masks
             if arrived == masks - 1:
                 return cost
-            decode(state // masks, cells, places)
+            decode(state // masks, count, here)
             moving = 0
             for a in range(agents):
                 if (arrived >> a) & 1 == 0:
                     moving += 1
-                    if places[a] == goals[a]:
+                    if here[a] == place_of[goals[a]]:
                         append(lists, sizes, now, state + (1 << a))
             moves = (5 if lake.wait else 4) ** moving
             for move in range(moves):
-                code = step_code(lake, places, arrived, move, cells, targets)
+                code = step_code(table, lake.wait, here, arrived, move, there)
                 if code >= 0 and best[code * masks + arrived] < 0:
                     append(lists, sizes, (cost + moving) % (agents + 1), code * masks + arrived)
         sizes[now] = 0
