@@ -23,7 +23,6 @@ SECONDS := 60
 	touch $@
 
 demo: .venv/ready
-	@echo "Compiling the solver: about a minute, the first time only."
 	$(BIN)/coevolve tasks generate --count 200 --split dev --output $(DEMO)/tasks.jsonl
 	$(BIN)/coevolve tasks show $(DEMO)/tasks.jsonl --first 2 --picture $(DEMO)/plan.gif
 	$(BIN)/coevolve evaluate --policy all --heatmap $(DEMO)/rates.png

@@ -52,13 +52,23 @@ def options(
 
 def main() -> None:
     """Run the command line; errors of ours end it without a traceback."""
-    # A termination unwinds like an interrupt, so that worker processes and partial files go too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: object) -> None:
+        """Unwind as for an interrupt, so that worker processes and partial files go too."""
+        stopped.append(number)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
     try:
         app()
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except RuntimeError:
+        if not stopped:  # a compiler that was stopped half-way complains in its own words
+            raise
+        sys.exit(128 + stopped[0])
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)

@@ -7,8 +7,10 @@ instruction that Python has no word for.
 """
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -45,6 +47,13 @@ def cache_folder() -> Path:
 
 CACHE_FOLDER = cache_folder()
 numba_config: Any = config
+
+
+@cache
+def announce() -> None:
+    """Tell a person who is about to wait why, where nothing has been compiled yet."""
+    if not any(CACHE_FOLDER.rglob("*.search-*")):
+        print("compiling the lake's solver: about a minute, the first time only", file=sys.stderr)
 
 
 def make(function: Function, options: Any) -> Function:

@@ -14,6 +14,7 @@ from coevolve.core.splits import Split, share_of
 from coevolve.core.task import Label, Task
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
+from coevolve.domains.lake.compiled import announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
 from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
 
@@ -31,6 +32,7 @@ def generate(
     """
     chunks = ((begin, min(begin + chunk, count)) for begin in range(0, count, chunk))
     values = dict(knobs)
+    announce()
     if workers <= 1 or count <= chunk:
         for begin, end in chunks:
             yield from make_chunk(values, seed, split, begin, end)

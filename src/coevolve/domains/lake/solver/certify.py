@@ -12,7 +12,7 @@ import numpy as np
 from coevolve.core.errors import DomainError
 from coevolve.domains.lake.board import Board, Plan
 from coevolve.domains.lake.canonical import arrays_of
-from coevolve.domains.lake.compiled import Table, Words, compiled
+from coevolve.domains.lake.compiled import Table, Words, announce, compiled
 from coevolve.domains.lake.solver.cbs import EXCEEDED, GAVE_UP, SHORT, SOLVED, search
 from coevolve.domains.lake.solver.exhaustive import exhaustive_cost
 from coevolve.domains.lake.solver.layers import Lake, distances
@@ -115,6 +115,7 @@ def solve(board: Board, limit: int = LIMIT) -> Solution:
     """An optimal plan for a board, or an error that says whether there is none."""
     free, width, starts, goals = arrays_of(board)
     lake = Lake(free, width, True)
+    announce()
     result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT))
     if result[0] == GAVE_UP and limit > FIRST_LIMIT:
         if exhaustive_cost(lake, starts, goals, STATES) == -1:
