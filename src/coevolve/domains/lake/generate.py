@@ -20,7 +20,7 @@ from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
 
 CHUNK = 256
 ATTEMPTS = 2_000
-"""Boards drawn for one task before its request counts as impossible (thrice: see `find`)."""
+"""Boards drawn for one task at a time; `find` says how often before it counts as impossible."""
 
 
 def generate(

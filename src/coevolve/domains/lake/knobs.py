@@ -76,8 +76,12 @@ def agents_in_use(values: dict[str, float]) -> list[int]:
 
 
 def most_holes(size: int, agents: int) -> int:
-    """Holes a board may have so that its agents still have room; negative if it is too small."""
-    return size * size - agents - slack(agents)
+    """Holes a board may have so that its agents still have room; negative if it is too small.
+
+    Many agents on a small board also need it to hang together.
+    """
+    room = size * size - agents - slack(agents)
+    return min(room, int(0.4 * size * size)) if agents > 6 and size <= 6 else room
 
 
 def rule(values: dict[str, float]) -> str | None:
@@ -106,7 +110,7 @@ def rule(values: dict[str, float]) -> str | None:
         if math.ceil(values[holes] * size * size - 1e-9) > room:
             return (
                 f"{holes} = {values[holes]:g} leaves no room for {agents} agents on {size}x{size} "
-                f"(they need {agents + slack(agents)} free cells of {size * size}); "
+                f"(they need {size * size - room} free cells of {size * size}); "
                 f"use {holes} = {room / size**2:.3g} or less, or fewer agents"
             )
         if values["detour.min"] > 0 and values[holes] < CROWDED:

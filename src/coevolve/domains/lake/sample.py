@@ -282,7 +282,7 @@ def find(
     """Draw boards until one fits the request, and write it to the batch.
 
     Small boards are few, and one split may hold none with exactly `holes` holes: then one hole
-    more or less will do.
+    more or less will do. If that fails too, the request is rare, and is tried for much longer.
     """
     low, high, least, most, split_low, split_high, attempts = limits
     cells = size * size
@@ -295,8 +295,8 @@ def find(
     goals = np.empty(agents, np.int64)
     room = np.empty((4, cells + 1, size), np.uint64)
     pairs = np.empty((3, cells, size), np.uint64)
-    for attempt in range(3 * attempts):
-        count = holes + (0, 1, -1)[attempt // attempts]
+    for attempt in range(13 * attempts):
+        count = holes + (0, 1, -1, 0)[min(attempt // attempts, 3)]
         if count < 0 or cells - count < agents + spare_cells(agents):
             continue
         facts[HOLES] = count
