@@ -1,0 +1,43 @@
+"""What the README shows can be run as it stands."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
+COMMANDS = re.findall(r"^coevolve .*", SHELL, re.MULTILINE)
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python(code):
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=300)
+
+
+def test_commands(tmp_path):
+    assert len(COMMANDS) >= 8
+    board = {"id": "a", "rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]}
+    (tmp_path / "boards.jsonl").write_text(json.dumps(board) + "\n")
+    for command in COMMANDS:
+        if "verify" in command:
+            tasks = map(json.loads, (tmp_path / "tasks.jsonl").read_text().splitlines())
+            answers = ({"id": t["id"], "answer": "|".join(t["data"]["plan"])} for t in tasks)
+            (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+        words = shlex.split(command, comments=True)[1:]
+        result = subprocess.run(
+            [sys.executable, "-m", "coevolve", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert result.returncode == 0, (command, result.stderr)
+        assert result.stdout or "-o tasks.jsonl" in command
+    assert (tmp_path / "plan.gif").stat().st_size > 1_000
