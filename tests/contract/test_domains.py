@@ -86,6 +86,7 @@ class Broken(LakeDomain):
         (Broken, "the oracle earns full reward"),
         (Barren, "declarations"),
         (Barren, "the oracle earns full reward"),
+        (Barren, "the prompt does not leak the solution"),
     ],
 )
 def test_the_suite_catches(domain, check):

@@ -44,7 +44,8 @@ def evaluate(
     from coevolve.policies.scripted import ScriptedPolicy
 
     chosen = get_domain(domain)
-    names = list(chosen.scripts) if "all" in (policy or ["all"]) else policy or []
+    asked = policy or ["all"]
+    names = list(chosen.scripts) if "all" in asked else asked
     policies = [ScriptedPolicy(chosen, name, style) for name in names]
     suite = suite or next(iter(chosen.suites))
     if tasks:

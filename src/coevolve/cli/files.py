@@ -46,8 +46,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def name_of(value: dict[str, Any], path: Path, number: int) -> str | None:
     """The id of a line as text, None if it has none."""
     name = value.get("id")
-    if name is None or (isinstance(name, int) and not isinstance(name, bool)):
-        return None if name is None else str(name)
+    if name is None:
+        return None
+    if isinstance(name, int) and not isinstance(name, bool):
+        return str(name)
     if not isinstance(name, str) or not name.isprintable():
         raise UserError(f"{path}, line {number}: `id` is {name!r:.60}; use printable text")
     return name

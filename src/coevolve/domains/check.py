@@ -52,16 +52,28 @@ class Failure(Exception):
 def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
     """Run every check; a check that fails or breaks does not keep the others from running."""
     tasks: list[Task] = []
+
+    def of_tasks(check: Callable[[Domain, list[Task]], str]) -> Callable[[], str]:
+        """A check that looks at tasks, which cannot pass without any."""
+
+        def run() -> str:
+            if not tasks:
+                tasks.extend(domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV))
+            expect(bool(tasks), "there are no tasks to look at")
+            return check(domain, tasks)
+
+        return run
+
     checks: dict[str, Callable[[], str]] = {
-        "declarations": lambda: declarations(domain, tasks, seed),
+        "declarations": of_tasks(declarations),
         "same seed, same tasks": lambda: same_tasks(domain, seed),
         "splits are disjoint": lambda: disjoint_splits(domain, seed),
-        "the oracle earns full reward": lambda: oracle(domain, tasks),
-        "empty, constant and garbage answers earn nothing": lambda: garbage(domain, tasks),
-        "answers to other tasks earn little": lambda: swapped(domain, tasks),
-        "verifying twice agrees": lambda: verify_twice(domain, tasks),
-        "the prompt does not leak the solution": lambda: no_leak(domain, tasks),
-        "tasks survive a round trip": lambda: round_trip(domain, tasks),
+        "the oracle earns full reward": of_tasks(oracle),
+        "empty, constant and garbage answers earn nothing": of_tasks(garbage),
+        "answers to other tasks earn little": of_tasks(swapped),
+        "verifying twice agrees": of_tasks(verify_twice),
+        "the prompt does not leak the solution": of_tasks(no_leak),
+        "tasks survive a round trip": of_tasks(round_trip),
         "random and projected knobs are valid": lambda: knobs_valid(domain, seed),
         "every knob moves its statistic": lambda: knobs_move(domain, seed),
     }
@@ -79,9 +91,7 @@ def expect(holds: bool, message: str) -> None:
         raise Failure(message)
 
 
-def declarations(domain: Domain, tasks: list[Task], seed: int) -> str:
-    """Also fills `tasks`, which the other checks look at."""
-    tasks += domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV)
+def declarations(domain: Domain, tasks: list[Task]) -> str:
     expect("oracle" in domain.scripts, "scripts has no 'oracle'")
     expect(bool(domain.styles), "styles is empty; name at least one prompt style")
     expect(len(tasks) == SAMPLE, f"asked for {SAMPLE} tasks, got {len(tasks)}")
@@ -117,7 +127,6 @@ def disjoint_splits(domain: Domain, seed: int) -> str:
 
 
 def oracle(domain: Domain, tasks: list[Task]) -> str:
-    expect(bool(tasks), "there are no tasks to look at")
     for task in tasks:
         for style in domain.styles:
             outcome = domain.verify(task, domain.oracle(task, style))
