@@ -1,7 +1,8 @@
-# make demo    install into .venv and see the lake work
+# make demo    install into .venv and see the lake and a training stage work
 # make test    install into .venv and run the tests
 # make check   formatting, lint, types, layers
-# make bench   peers side by side, as ratios in CPU time
+# make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL
+# make gain    what GRPO gains on two cores, over five seeds (about half an hour)
 # make slow    the long tests
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
 # make pictures  the pictures of the README
@@ -11,11 +12,12 @@ BIN := .venv/bin
 DEMO := demo
 SECONDS := 60
 
-.PHONY: demo test check bench slow fuzz pictures clean
+.PHONY: demo test check bench gain slow fuzz pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[draw]"
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[draw,train]"
 	touch $@
 
 .venv/ready-dev: .venv/ready
@@ -26,6 +28,9 @@ demo: .venv/ready
 	$(BIN)/coevolve tasks generate --count 200 --split dev --output $(DEMO)/tasks.jsonl
 	$(BIN)/coevolve tasks show $(DEMO)/tasks.jsonl --first 2 --picture $(DEMO)/plan.gif
 	$(BIN)/coevolve evaluate --policy all --heatmap $(DEMO)/rates.png
+	$(BIN)/coevolve ask --policy pocket
+	$(BIN)/coevolve train grpo --policy pocket --output $(DEMO)/stage -r steps=12
+	$(BIN)/coevolve evaluate --policy pocket --policy $(DEMO)/stage/policy --split dev --count 200
 	@echo "Look at $(DEMO)/plan.gif and $(DEMO)/rates.png; then: $(BIN)/coevolve --help"
 
 test: .venv/ready-dev
@@ -53,6 +58,11 @@ fuzz: .venv/ready-dev
 
 bench: .venv/ready-dev
 	$(BIN)/python benchmarks/lake.py
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/generation.py
+
+gain: .venv/ready
+	$(BIN)/python benchmarks/gain.py --processes 2
 
 clean:
 	rm -rf .venv $(DEMO) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

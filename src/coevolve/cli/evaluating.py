@@ -1,106 +1,199 @@
-"""`coevolve evaluate`: measure policies on a frozen suite."""
+"""`coevolve evaluate`: measure policies on tasks. Only one policy is in memory at a time."""
 
-import json
+import gc
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from coevolve.cli import choosing
 from coevolve.core.errors import UserError
-from coevolve.core.names import lookup
+from coevolve.core.seeds import digest
 
 if TYPE_CHECKING:
+    from coevolve.cli.rates import Measured
     from coevolve.domains.base import Domain
-    from coevolve.evaluation.evaluate import Tally
+    from coevolve.evidence.evaluations import EvaluationFolder
+    from coevolve.policies.base import Sampling
+
+
+class Settings(NamedTuple):
+    """How tasks are attempted."""
+
+    samples: int
+    temperature: float | None
+    max_tokens: int
+    seed: int
+    style: str
+    device: str
+    batch: int
 
 
 def evaluate(
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", help="Repeatable; a scripted policy of the domain, or all."),
+        typer.Option(
+            "--policy",
+            "-p",
+            help="Repeatable: a script of the domain, all for all of them, pocket, smollm2, "
+            f"{choosing.OTHERS}.",
+        ),
     ] = None,
     domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
     suite: Annotated[str, typer.Option(help="A frozen suite of the domain.")] = "",
     tasks: Annotated[
         Path | None, typer.Option(help="A JSONL file of tasks instead of a suite.")
     ] = None,
-    style: Annotated[str, typer.Option(help="Prompt style.")] = "",
-    seed: Annotated[int, typer.Option(help="For policies that draw at random.")] = 0,
+    split: Annotated[
+        str, typer.Option(help="train, dev or gate: fresh tasks of it instead of a suite.")
+    ] = "",
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Tasks of the split; {choosing.COUNT} if not given."),
+    ] = None,
+    knob: choosing.KnobValues = None,
+    samples: choosing.Samples = 1,
+    temperature: choosing.Temperature = None,
+    max_tokens: choosing.MaxTokens = 4096,
+    style: choosing.Style = "",
+    seed: choosing.Seed = 0,
+    device: choosing.Device = "",
     limit: Annotated[int, typer.Option(min=0, help="Only the first so many tasks; 0: all.")] = 0,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Attempts asked for at once, and in one file of the output.")
+    ] = 64,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Keep the rollouts in this folder; the same command goes on where it ended.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
     heatmap: Annotated[
         Path | None, typer.Option(help="Write the rates by bucket as a PNG picture.")
     ] = None,
 ) -> None:
-    """Measure policies: valid and optimal rate by bucket, with 95 % Wilson intervals.
+    """Measure policies: valid and optimal rate by bucket and pass@k, with 95 % intervals.
 
     Examples: coevolve evaluate -p oracle --json;  coevolve evaluate -p all --heatmap rates.png
+
+    coevolve evaluate -p pocket --split dev --count 200 -n 8 -o measured
     """
-    from coevolve.cli.files import read_tasks
-    from coevolve.cli.show import progress
+    from coevolve.cli.rates import report
     from coevolve.domains.registry import get_domain
-    from coevolve.evaluation.evaluate import rollouts, tally
-    from coevolve.policies.base import Sampling
-    from coevolve.policies.scripted import ScriptedPolicy
 
     chosen = get_domain(domain)
-    asked = policy or ["all"]
-    names = list(chosen.scripts) if "all" in asked else asked
-    policies = [ScriptedPolicy(chosen, name, style) for name in names]
-    suite = suite or next(iter(chosen.suites))
-    if tasks:
-        found = list(read_tasks(chosen, tasks))
-    else:
-        make = lookup("suite", suite, chosen.suites)
-        found = list(progress(make(), 0, f"building {suite}"))
-    found = found[:limit] if limit else found
-    if not found:
-        raise UserError(f"{tasks or suite} holds no task")
-    results: dict[str, Tally] = {}
-    for member in policies:
-        attempts = rollouts(chosen, member, found, Sampling(seed=seed), style)
-        results[member.name] = tally(progress(attempts, len(found), member.name))
-    where = str(tasks) if tasks else suite
-    if as_json:
-        objects = [as_object(chosen, name, where, counts) for name, counts in results.items()]
-        print(json.dumps(objects[0] if len(objects) == 1 else objects))
-    else:
-        print_tables(chosen, where, results)
-    if heatmap:
-        from coevolve.cli.show import notes
-        from coevolve.evaluation.heatmap import draw_heatmap
-
-        draw_heatmap(results, chosen.panels, heatmap)
-        notes.print(f"drew {heatmap}")
+    names = names_of(chosen, policy or ["all"])
+    choosing.check_style(chosen, style)
+    folders = folders_of(output, names)
+    source = choosing.Source(suite, tasks, split, count, tuple(knob or ()), seed, limit)
+    settings = Settings(samples, temperature, max_tokens, seed, style, device, batch)
+    found = choosing.find_tasks(chosen, source)
+    results: dict[str, Measured] = {}
+    for name in names:
+        results[name] = measure(found, name, settings, folders[name])
+        gc.collect()  # a model in a cycle of references would stay beside the next one
+    report(found, results, as_json, heatmap)
 
 
-def as_object(domain: "Domain", policy: str, where: str, counts: "Tally") -> dict[str, Any]:
-    """Everything measured of one policy, as plain JSON values."""
-    whole = counts.by([])[0]
-    return {
-        "domain": domain.name,
-        "suite": where,
-        "policy": policy,
-        "n": whole.valid.n,
-        "valid": whole.valid.value,
-        "optimal": whole.optimal.value,
-        "valid_interval": [whole.valid.low, whole.valid.high],
-        "optimal_interval": [whole.optimal.low, whole.optimal.high],
-        "mean_reward": whole.reward,
-        "failures": whole.failures,
-        "buckets": [group.as_json() for group in counts.by(domain.panels)],
-    }
+def names_of(domain: "Domain", asked: list[str]) -> list[str]:
+    """Policies by name, each once, with `all` spelled out."""
+    names = [name for word in asked for name in (domain.scripts if word == "all" else [word])]
+    for name in names:
+        choosing.check_policy(domain, name)
+    return list(dict.fromkeys(names))
 
 
-def print_tables(domain: "Domain", where: str, results: "dict[str, Tally]") -> None:
-    """One table over all policies, and for a single policy one by each label."""
-    from coevolve.cli.show import out, rates
+def folders_of(output: Path | None, names: list[str]) -> dict[str, Path | None]:
+    """Where each policy's rollouts go: the folder itself for a single policy, else one below."""
+    if output is None or len(names) == 1:
+        return dict.fromkeys(names, output)
+    if (output / "evaluation.json").exists():
+        raise UserError(
+            f"{output} holds the evaluation of a single policy; name a new folder for several"
+        )
+    return {name: output / file_name(name) for name in names}
 
-    rows = [(name, counts.by([])[0]) for name, counts in results.items()]
-    out.print(rates(f"{domain.name}, {where}", "policy", rows))
-    if len(results) > 1:
-        return
-    for label in domain.panels:
-        groups = next(iter(results.values())).by([label])
-        rows = [(str(group.labels[label]), group) for group in groups]
-        out.print(rates(f"by {label}", label, rows))
+
+def file_name(policy: str) -> str:
+    """A name that any file system takes, another one for every policy."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", policy).strip("-.")[-80:]
+    return safe if safe == policy else f"{safe}-{digest(policy, size=4).hex()}".lstrip("-.")
+
+
+def measure(
+    found: choosing.TaskList, name: str, settings: Settings, folder: Path | None
+) -> "Measured":
+    """All attempts of one policy, counted."""
+    from coevolve.cli.rates import Measured
+    from coevolve.cli.show import notes, progress
+    from coevolve.evaluation.attempts import attempts
+    from coevolve.evaluation.clusters import ClusteredTally
+
+    domain, tasks = found.domain, found.tasks
+    sampling = choosing.sampling_for(
+        name in domain.scripts,
+        settings.samples,
+        settings.temperature,
+        settings.max_tokens,
+        settings.seed,
+    )
+    counts = ClusteredTally()
+    with choosing.opened(name, domain, settings.style, settings.device) as (policy, style):
+        parts = folder_for(folder, found, name, settings, sampling, style) if folder else None
+        made = attempts(
+            domain,
+            policy,
+            tasks,
+            sampling,
+            style=style,
+            samples=settings.samples,
+            batch=settings.batch,
+            parts=parts,
+        )
+        for rollout in progress(made, len(tasks) * settings.samples, name):
+            counts.add(rollout)
+    if parts and parts.reused:
+        notes.print(f"{parts.reused} parts of {folder} were there already", highlight=False)
+    return Measured(counts, sampling, style)
+
+
+def folder_for(
+    folder: Path,
+    found: choosing.TaskList,
+    name: str,
+    settings: Settings,
+    sampling: "Sampling",
+    style: str,
+) -> "EvaluationFolder":
+    """The folder that keeps this very evaluation."""
+    try:
+        from coevolve.evidence import evaluations
+    except ImportError as error:
+        raise UserError(f"--output needs {error.name}: pip install {error.name}") from None
+    evaluation = evaluations.Evaluation(
+        policy=name,
+        domain=found.domain.name,
+        source=found.origin,
+        tasks=len(found.tasks),
+        tasks_hash=evaluations.hash_of_tasks(found.tasks),
+        samples=settings.samples,
+        batch=settings.batch,
+        sampling=sampling,
+        style=style,
+        weights_hash=weights_hash(found.domain, name),
+    )
+    return evaluations.EvaluationFolder(folder, evaluation)
+
+
+def weights_hash(domain: "Domain", name: str) -> str:
+    """Of a model whose files are on this machine, else empty."""
+    from coevolve.evidence.evaluations import hash_of_weights
+    from coevolve.policies.models import find
+
+    if name in domain.scripts or "://" in name:
+        return ""
+    return hash_of_weights(Path(name if name.endswith(".gguf") else find(name)))

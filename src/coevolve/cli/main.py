@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import checking, evaluating, tasks
+from coevolve.cli import asking, checking, evaluating, pocket, tasks, training
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -25,11 +25,18 @@ Start here:
 
   coevolve evaluate --policy greedy                        measure a policy on the benchmark
 
+  coevolve ask --policy pocket                             look at one task and its answer
+
+  coevolve train grpo --policy pocket                      train a small model on two cores
+
   coevolve check lake                                      put a domain through its paces
 """,
 )
 app.add_typer(tasks.app, name="tasks")
+app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
+app.command("ask")(asking.ask)
+app.add_typer(pocket.app, name="pocket")
 app.command("check")(checking.check)
 app.command("domains")(checking.domains)
 app.command("doctor")(checking.doctor)
@@ -72,3 +79,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -28,3 +28,7 @@ class DomainError(CoevolveError):
 
 class PolicyError(CoevolveError):
     """A policy could not be asked: not a bad answer, but none."""
+
+
+class EngineError(CoevolveError):
+    """Training could not go on: no memory, no disk, or a library that failed."""

@@ -68,5 +68,13 @@ class Rollout(Value):
     completion_tokens: int = 0
     mean_logprob: float | None = None
     """Mean log-probability of the sampled tokens in nats, where the policy reports it."""
+    min_logprob: float | None = None
+    """Of the least likely token."""
+    entropy: float | None = None
+    """Mean entropy of the distributions the tokens were drawn from, in nats."""
     seconds: float = 0.0
     """Wall time spent on the answer."""
+    step: int = -1
+    """The optimiser step it was drawn for, from 0; -1 outside training."""
+    group: str = ""
+    """Rollouts with the same name here are compared with each other in training."""

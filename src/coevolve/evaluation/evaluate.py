@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from coevolve.core.rollout import Message, Rollout
+from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label, Task
 from coevolve.domains.base import Domain
+from coevolve.evaluation.judge import judge
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.policies.base import Policy, Prompt, Sampling
 
@@ -31,22 +32,7 @@ def rollouts(
     while batch := list(islice(prompts, BATCH)):
         completions = policy.answer(batch, sampling)
         for prompt, completion in zip(batch, completions, strict=True):
-            tokens = None if completion.tokens is None else len(completion.tokens)
-            logprobs = completion.logprobs
-            yield Rollout(
-                task_id=prompt.task.id,
-                domain=prompt.task.domain,
-                split=prompt.task.split,
-                bucket=prompt.task.bucket,
-                messages=(*prompt.messages, Message(role="assistant", content=completion.text)),
-                outcome=domain.verify(prompt.task, completion.text, tokens),
-                stop=completion.stop,
-                sample=prompt.sample,
-                policy=policy.name,
-                completion_tokens=tokens or 0,
-                mean_logprob=sum(logprobs) / len(logprobs) if logprobs else None,
-                seconds=completion.seconds,
-            )
+            yield judge(domain, prompt, completion, policy.name)
 
 
 class Summary(NamedTuple):

@@ -16,25 +16,33 @@ class Sampling(Value):
     max_tokens: int = Field(default=4_096, ge=1)
     """Tokens after which an answer is cut off."""
     seed: int = 0
+    json_schema: str | None = None
+    """A JSON schema, as JSON text, that answers must follow; scripts take no notice of it."""
 
 
 class Prompt(NamedTuple):
     """What a policy is asked. Only scripts look at the task; everything else sees the messages."""
 
     messages: tuple[Message, ...]
-    task: Task
+    task: Task | None = None
     sample: int = 0
-    """Which of several attempts at the same task this is, from 0."""
+    """Which of several attempts at the same prompt this is, from 0."""
 
 
-class Completion(Value):
+class Completion(NamedTuple):
     """One answer."""
 
     text: str
     stop: StopReason = StopReason.END
     tokens: tuple[int, ...] | None = None
-    """Token ids, where the policy has tokens; scripts have none."""
+    """Token ids, where the policy tells them."""
     logprobs: tuple[float, ...] | None = None
+    """Log-probability of each token under the distribution it was drawn from, in nats."""
+    entropies: tuple[float, ...] | None = None
+    """Entropy of the distribution each token was drawn from, in nats."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """Also counted where the ids are not known; 0 for scripts, which have no tokens."""
     seconds: float = 0.0
 
 

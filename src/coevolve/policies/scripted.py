@@ -3,6 +3,7 @@
 import random
 import time
 
+from coevolve.core.errors import PolicyError
 from coevolve.core.names import lookup
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
@@ -21,6 +22,8 @@ class ScriptedPolicy:
         completions = []
         for prompt in prompts:
             began = time.perf_counter()
+            if prompt.task is None:
+                raise PolicyError(f"script '{self.name}' answers tasks, not free prompts")
             rng = random.Random(derive(sampling.seed, "script", prompt.task.id, prompt.sample))
             text = self.script(prompt.task, rng, self.style)
             completions.append(Completion(text=text, seconds=time.perf_counter() - began))

@@ -1,0 +1,160 @@
+"""Everything that is claimed of one GPU, in one command of at most ten minutes.
+
+    python benchmarks/gpu.py FOLDER [--quick]
+
+Side by side: GRPO of the pocket policy over five seeds (benchmarks/gain.py); a warm start of
+SmolLM2-135M and GRPO from it, each measured on the dev split; tokens per second of generation
+(benchmarks/generation.py). Writes FOLDER/gpu.json. --quick goes through the same steps in small.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TWO_AGENTS = ("--knob", "agents2.share=1")
+
+
+def coevolve(*words: str) -> dict[str, Any]:
+    """Run a command of ours and read its JSON; a failure is part of the report."""
+    command = [sys.executable, "-m", "coevolve.cli.main", *words, "--json"]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - began
+    print(f"{seconds:6.0f} s  coevolve {' '.join(words)}", flush=True)
+    if done.returncode:
+        print(done.stderr[-3000:], flush=True)
+        return {"error": done.stderr[-3000:]}
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return {**found, "wall_s": seconds}
+
+
+def recipe(**fields: Any) -> list[str]:
+    return [word for name, value in fields.items() for word in ("--recipe", f"{name}={value}")]
+
+
+def measured(policy: str, count: int) -> dict[str, Any]:
+    """Rates of a policy on dev tasks with two agents."""
+    found = {}
+    for name, temperature in (("greedy", "0"), ("drawn", "1")):
+        rates = coevolve(
+            "evaluate", "--policy", policy, "--split", "dev", "--count", str(count), *TWO_AGENTS,
+            "--seed", "5", "--style", "cells", "--temperature", temperature, "--max-tokens", "192",
+            "--batch", "256",
+        )  # fmt: skip
+        keep = ("error", "valid", "valid_interval", "optimal", "n", "tokens_per_second")
+        found[name] = {key: rates[key] for key in keep if key in rates}
+    return found
+
+
+def steps_of(folder: Path) -> dict[str, Any]:
+    """Pace and outcome of a stage, from its own record."""
+    lines = [json.loads(line) for line in (folder / "steps.jsonl").read_text().splitlines()]
+    later = lines[2:] or lines
+    seconds = sum(line["seconds"] for line in later)
+    drawing = sum(line.get("drawing_s", 0.0) for line in later)
+    tokens = lines[-1].get("tokens", 0) - (lines[1].get("tokens", 0) if len(lines) > 2 else 0)
+    return {
+        "steps": len(lines),
+        "seconds_per_step": seconds / len(later),
+        "drawing_share": drawing / seconds,
+        "tokens_per_second": tokens / seconds,
+        "training_tokens_per_second": tokens / max(seconds - drawing, 1e-9),
+        "first": lines[0],
+        "last": lines[-1],
+    }
+
+
+def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
+    """A warm start, then GRPO."""
+    count = 8 if quick else 500
+    warm = {"steps": 2, "tasks": 4} if quick else {"steps": 360, "tasks": 192}
+    grpo = (
+        {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 60, "tasks": 32, "group": 16}
+    )
+    common = ["--style", "cells", *TWO_AGENTS]
+    report: dict[str, Any] = {}
+    report["warm"] = coevolve(
+        "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *common,
+        *recipe(**warm, learning_rate=3e-4, replay=0.1, max_tokens=192),
+    )  # fmt: skip
+    if "error" in report["warm"]:
+        return report
+    report["warm_steps"] = steps_of(folder / "warm")
+    report["warm_rates"] = measured(report["warm"]["policy"], count)
+    report["grpo"] = coevolve(
+        "train", "grpo", "--policy", report["warm"]["policy"], "--output", str(folder / "grpo"),
+        *common, *recipe(**grpo, learning_rate=1e-5, max_tokens=192),
+    )  # fmt: skip
+    if "error" in report["grpo"]:
+        return report
+    report["grpo_steps"] = steps_of(folder / "grpo")
+    report["grpo_rates"] = measured(report["grpo"]["policy"], count)
+    return report
+
+
+def pocket(folder: Path, quick: bool) -> dict[str, Any]:
+    """GRPO over five seeds."""
+    fields = (
+        ["steps=2", "tasks=2", "group=4", "max_tokens=128"]
+        if quick
+        else ["steps=120", "tasks=64", "group=16", "learning_rate=1e-4", "max_tokens=128"]
+    )
+    output = folder / "gain.json"
+    command = [
+        sys.executable, str(HERE / "gain.py"), "--seeds", "2" if quick else "5", "--at-once", "5",
+        "--count", "8" if quick else "1000", "--folder", str(folder), "--json", str(output),
+        "--recipe", *fields,
+    ]  # fmt: skip
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(
+        f"{time.perf_counter() - began:6.0f} s  pocket\n{done.stdout}{done.stderr[-3000:]}",
+        flush=True,
+    )
+    report = json.loads(output.read_text()) if output.exists() else {"error": done.stderr[-3000:]}
+    report["steps"] = [steps_of(path.parent) for path in sorted(folder.glob("*/stage/steps.jsonl"))]
+    return report
+
+
+def generation(folder: Path, quick: bool) -> list[dict[str, Any]]:
+    """Tokens per second, ours beside transformers'."""
+    found = []
+    for model in ("pocket", "smollm2"):
+        output = folder / f"generation-{model}.json"
+        batches = ["4"] if quick else ["128", "512", "2048"]
+        command = [
+            sys.executable, str(HERE / "generation.py"), "--model", model, "--batch", *batches,
+            "--json", str(output), "--max-tokens", "16" if quick else "128",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        print(done.stdout + done.stderr[-2000:], flush=True)
+        if output.exists():
+            found.append(json.loads(output.read_text()))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    report: dict[str, Any] = {"date": time.strftime("%Y-%m-%d")}
+    report["generation"] = generation(arguments.folder, arguments.quick)  # alone on the GPU
+    with ThreadPoolExecutor(2) as arms:
+        first = arms.submit(smollm2, arguments.folder / "smollm2", arguments.quick)
+        second = arms.submit(pocket, arguments.folder / "pocket", arguments.quick)
+        report["smollm2"], report["pocket"] = first.result(), second.result()
+    (arguments.folder / "gpu.json").write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Choosing tasks and policies, for commands that put one to the other.
+
+Invariant: a word that cannot be right is refused before anything slow is loaded, and no command
+that chooses here can open the test split.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from coevolve.cli.tasks import parse_changes, parse_split
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.core.splits import Split
+
+if TYPE_CHECKING:
+    from coevolve.core.task import Task
+    from coevolve.domains.base import Domain
+    from coevolve.policies.base import Policy, Sampling
+
+COUNT = 100
+"""Tasks generated where --count does not say."""
+MODELS = ("pocket", "smollm2")
+OTHERS = "a model folder, FILE.gguf, http://HOST/v1#MODEL or a hub id"
+
+Style = Annotated[str, typer.Option(help="Prompt style; the one a model was taught if not given.")]
+Samples = Annotated[int, typer.Option("--samples", "-n", min=1, help="Attempts per task.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="If not given: 0, the likeliest answer, for one sample of a model, else 1. "
+        "Scripts take no notice.",
+    ),
+]
+MaxTokens = Annotated[
+    int, typer.Option(min=1, help="Tokens of an answer; the model's context may hold fewer.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps; the fastest if not given.")]
+Seed = Annotated[int, typer.Option(help="Of answers that are drawn and tasks that are generated.")]
+KnobValues = Annotated[
+    list[str] | None,
+    typer.Option("--knob", "-k", help="NAME=VALUE, repeatable: of generated tasks."),
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which tasks are asked for."""
+
+    suite: str = ""
+    tasks: Path | None = None
+    split: str = ""
+    count: int | None = None
+    knobs: tuple[str, ...] = ()
+    seed: int = 0
+    limit: int = 0
+    """Only the first so many; 0 for all."""
+
+
+class TaskList(NamedTuple):
+    """The tasks that were found."""
+
+    domain: "Domain"
+    name: str
+    """What to call them in a title."""
+    origin: dict[str, Any]
+    """Where they come from: enough to get them again."""
+    tasks: "list[Task]"
+
+
+def find_tasks(domain: "Domain", source: Source) -> TaskList:
+    """The tasks of a suite, a file or a split; the domain's first suite if none is named."""
+    given = [name for name in ("suite", "tasks", "split") if getattr(source, name)]
+    if len(given) > 1:
+        raise UserError(f"--{given[0]} and --{given[1]} both name tasks; give one of them")
+    if (source.count is not None or source.knobs) and not source.split:
+        raise UserError("--count and --knob make tasks of a split; add --split dev")
+    found = generated(domain, source) if source.split else listed(domain, source)
+    if not found.tasks:
+        raise UserError(f"{found.name} holds no task")
+    return found
+
+
+def listed(domain: "Domain", source: Source) -> TaskList:
+    """Tasks that exist: those of a file or a suite."""
+    from coevolve.cli.files import read_tasks
+    from coevolve.cli.show import progress
+
+    if source.tasks is not None:
+        made, kind, name = read_tasks(domain, source.tasks), "tasks", str(source.tasks)
+    else:
+        kind, name = "suite", source.suite or next(iter(domain.suites))
+        made = progress(lookup("suite", name, domain.suites)(), 0, f"building {name}")
+    return TaskList(domain, name, {kind: name}, list(islice(made, source.limit or None)))
+
+
+def generated(domain: "Domain", source: Source) -> TaskList:
+    """Fresh tasks of a split that may be looked at any number of times."""
+    from coevolve.cli.show import progress
+
+    split = parse_split(source.split)
+    if split is Split.TEST:
+        raise UserError(
+            "the test split is looked at once, by `coevolve final`; use --split dev or gate"
+        )
+    changes = parse_changes(list(source.knobs))
+    count = min(source.count or COUNT, source.limit or source.count or COUNT)
+    made = domain.generate(
+        domain.space.parse(changes), count, source.seed, split, os.cpu_count() or 1
+    )
+    origin = {"split": str(split), "count": count, "seed": source.seed, "knobs": changes}
+    return TaskList(domain, str(split), origin, list(progress(made, count, "generating")))
+
+
+def check_policy(domain: "Domain", name: str) -> None:
+    """Refuse a plain word that is no script, no shipped model and no folder."""
+    if set("/.:") & set(name) or (name and Path(name).is_dir()):
+        return
+    try:
+        lookup("policy", name, dict.fromkeys((*domain.scripts, *MODELS)))
+    except UserError as error:
+        raise UserError(f"{error}; or give {OTHERS}") from None
+
+
+def check_style(domain: "Domain", style: str) -> None:
+    if style:
+        lookup("prompt style", style, dict.fromkeys(domain.styles))
+
+
+def sampling_for(
+    scripted: bool, samples: int, temperature: float | None, max_tokens: int, seed: int
+) -> "Sampling":
+    """How answers are drawn: of a model, one answer is its likeliest and several are drawn."""
+    from coevolve.policies.base import Sampling
+
+    if temperature is None:
+        temperature = 0.0 if samples == 1 and not scripted else 1.0
+    if not math.isfinite(temperature):
+        raise UserError(f"--temperature {temperature} is no temperature; use a number from 0 on")
+    return Sampling(temperature=temperature, max_tokens=max_tokens, seed=seed)
+
+
+@contextmanager
+def opened(name: str, domain: "Domain", style: str, device: str) -> "Iterator[tuple[Policy, str]]":
+    """A policy and the style it is asked in; servers and connections end with the block."""
+    from coevolve.policies.registry import get_policy
+
+    policy, style = get_policy(name, domain, style, device)
+    try:
+        yield policy, style or domain.styles[0]
+    finally:
+        close = getattr(policy, "close", None)
+        if close is not None:
+            close()

@@ -1,0 +1,171 @@
+"""`coevolve pocket`: the small model that knows the lake: look at it, or build one."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.pocket.progress import Progress
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""The pocket policy: a small language model that plans on the lake.
+
+It is trained from scratch on optimal plans, in minutes on one GPU, and is shipped with the package.
+
+Example: coevolve pocket build --output my-pocket --steps 600
+""",
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
+SAID_SHARE = 20
+"""Progress is told about this many times in each stage."""
+
+
+class Teller:
+    """Says how a build goes, on standard error."""
+
+    def __init__(self, hurried: bool) -> None:
+        self.hurried = hurried
+        """There is a GPU, so nobody needs to be told how long it takes."""
+        self.began: dict[str, float] = {}
+        self.told: dict[str, int] = {}
+        self.first = 0
+
+    def __call__(self, progress: "Progress") -> None:
+        from coevolve.cli.show import notes
+
+        now = time.perf_counter()
+        stage, done, total = progress.stage, progress.done, progress.total
+        if stage not in self.began:
+            self.began[stage] = now
+            self.told[stage] = 0
+            self.first = done
+        elif stage == "training" and not self.hurried:
+            self.hurried = True
+            minutes = (now - self.began[stage]) / (done - self.first) * total / 60
+            notes.print(
+                f"no GPU here: {total} steps will take about {minutes:.0f} minutes; fewer --steps, "
+                "a smaller --batch or --width take less"
+            )
+        mark = done * SAID_SHARE // total
+        if mark > self.told[stage]:
+            self.told[stage] = mark
+            loss = "" if progress.loss is None else f"  loss {progress.loss:.4f}"
+            seconds = now - self.began[stage]
+            notes.print(f"{stage} {done}/{total}{loss}  {seconds:.0f} s", highlight=False)
+
+
+@app.command()
+def demonstrations(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Tasks to solve.")] = 400_000,
+    seed: Annotated[int, typer.Option(help="Same seed, same demonstrations.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
+) -> None:
+    """Make what the pocket policy learns from: tasks of the train split with optimal plans.
+
+    The default takes a few minutes. Example: coevolve pocket demonstrations -o demos.npz
+    """
+    from coevolve.cli.show import notes
+    from coevolve.pocket import arrays
+    from coevolve.pocket.demonstrations import make_demonstrations
+
+    made = make_demonstrations(count, seed, workers, Teller(hurried=True))
+    arrays.write(made, output)
+    notes.print(f"{made.total} demonstrations in {output}")
+
+
+@app.command()
+def build(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to write.")],
+    demonstrations: Annotated[
+        Path | None,
+        typer.Option(help="A file of `coevolve pocket demonstrations`; made anew if not given."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of weights, batches and new demonstrations.")] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 600,
+    batch: Annotated[int, typer.Option(min=1, help="Demonstrations per step.")] = 1024,
+    learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2e-3,
+    final_rate: Annotated[float, typer.Option(help="Share of it left at the last step.")] = 0.1,
+    width: Annotated[int, typer.Option(help="Numbers per token; a multiple of 32.")] = 192,
+    layers: Annotated[int, typer.Option(min=1)] = 5,
+    snapshot: Annotated[
+        list[int] | None,
+        typer.Option(help="STEP, repeatable: also keep the model of then, in OUTPUT-stepSTEP."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model folder.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a pocket policy from scratch and write it as a transformers folder.
+
+    Example: coevolve pocket build -o my-pocket --demonstrations demos.npz --steps 600
+
+    To see it learn: coevolve pocket build -o my-pocket --snapshot 200 --snapshot 400
+    """
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"building needs {error.name}; pip install 'coevolve[train]'") from None
+    from coevolve.cli.show import notes
+    from coevolve.pocket.build import build as build_model
+
+    record = build_model(
+        output,
+        seed=seed,
+        steps=steps,
+        batch=batch,
+        learning_rate=learning_rate,
+        final_rate=final_rate,
+        width=width,
+        layers=layers,
+        demonstrations=demonstrations,
+        snapshots=tuple(snapshot or ()),
+        force=force,
+        progress=Teller(hurried=torch.cuda.is_available()),
+    )
+    notes.print(f"{record['parameters']:,} parameters in {output}, loss {record['loss']:.4f}")
+    if as_json:
+        print(json.dumps({"folder": str(output), **record}))
+
+
+@app.command()
+def info(as_json: AsJson = False) -> None:
+    """Say what the shipped pocket policy is: how it was built, and what it was measured to do."""
+    from coevolve import pocket
+
+    folder = pocket.folder()
+    facts: dict[str, Any] = {"folder": str(folder)}
+    for name in ("build", "rates"):
+        path = folder / f"{name}.json"
+        try:
+            facts[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        except ValueError as error:
+            raise UserError(f"{path} is not JSON ({error}); install the package anew") from None
+    if as_json:
+        print(json.dumps(facts))
+        return
+    print(f"folder  {facts['folder']}")
+    for name in ("build", "rates"):
+        print(f"\n{name}" + ("" if facts[name] else f": no {name}.json"))
+        for line in lines_of(facts[name] or {}):
+            print(f"  {line}")
+
+
+def lines_of(value: Any, path: str = "") -> list[str]:
+    """Nested JSON as lines of dotted names and values."""
+    if isinstance(value, dict) and value:
+        return [
+            line
+            for key, inner in value.items()
+            for line in lines_of(inner, f"{path}.{key}" if path else str(key))
+        ]
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return [line for i, item in enumerate(value) for line in lines_of(item, f"{path}.{i}")]
+    return [f"{path}  {value if isinstance(value, str) else json.dumps(value)}"]

@@ -1,0 +1,119 @@
+"""What `coevolve evaluate` says: one JSON object or tables. Every rate carries n and interval."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coevolve.cli.choosing import TaskList
+from coevolve.cli.show import notes, out, rates
+from coevolve.evaluation.clusters import ClusteredTally, Estimate
+from coevolve.policies.base import Sampling
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ONCE = "95 % Wilson intervals"
+SEVERAL = f"{ONCE} at the effective sample size"
+WHY = (
+    "n = {tasks} tasks x {samples} samples, and attempts at one task are not independent: "
+    + SEVERAL
+)
+
+
+class Measured(NamedTuple):
+    """One policy's attempts, and how they were drawn."""
+
+    counts: ClusteredTally
+    sampling: Sampling
+    style: str
+
+
+def report(
+    found: TaskList, results: dict[str, Measured], as_json: bool, heatmap: Path | None
+) -> None:
+    """Print what was measured, and draw it where asked."""
+    if as_json:
+        objects = [as_object(found, name, measured) for name, measured in results.items()]
+        print(json.dumps(objects[0] if len(objects) == 1 else objects))
+    else:
+        print_tables(found, results)
+    if heatmap:
+        from coevolve.evaluation.heatmap import draw_heatmap
+
+        counts = {name: measured.counts for name, measured in results.items()}
+        draw_heatmap(dict(counts), found.domain.panels, heatmap)
+        notes.print(f"drew {heatmap}")
+
+
+def as_object(found: TaskList, policy: str, measured: Measured) -> dict[str, Any]:
+    """Everything measured of one policy, as plain JSON values."""
+    counts = measured.counts
+    whole = counts.by([])[0]
+    n, seconds = whole.valid.n, counts.seconds
+    return {
+        "domain": found.domain.name,
+        "suite": found.name,
+        "source": found.origin,
+        "policy": policy,
+        "style": measured.style,
+        **measured.sampling.model_dump(include={"temperature", "max_tokens", "seed"}),
+        "n": n,
+        "tasks": len(found.tasks),
+        "samples": counts.samples,
+        "valid": whole.valid.value,
+        "optimal": whole.optimal.value,
+        "valid_interval": [whole.valid.low, whole.valid.high],
+        "optimal_interval": [whole.optimal.low, whole.optimal.high],
+        "pass_at": {str(k): estimate.as_json() for k, estimate in counts.pass_at().items()},
+        "mean_reward": whole.reward,
+        "mean_reward_interval": counts.reward_interval(),
+        "failures": whole.failures,
+        "mean_prompt_tokens": counts.prompt_tokens / n,
+        "mean_completion_tokens": counts.completion_tokens / n,
+        "seconds": seconds,
+        "tokens_per_second": counts.completion_tokens / seconds if seconds else 0.0,
+        "buckets": [group.as_json() for group in counts.by(found.domain.panels)],
+    }
+
+
+def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
+    """One table over all policies, and for a single policy one by each label."""
+    samples = max(measured.counts.samples for measured in results.values())
+    rows = [(name, measured.counts.by([])[0]) for name, measured in results.items()]
+    table = rates(f"{found.domain.name}, {found.name}", "policy", rows)
+    if samples > 1:
+        table.caption = WHY.format(tasks=len(found.tasks), samples=samples)
+    out.print(table)
+    if samples > 1:
+        out.print(pass_table(len(found.tasks), results))
+    if len(results) > 1:
+        return
+    counts = next(iter(results.values())).counts
+    for label in found.domain.panels:
+        groups = [group for group in counts.by([label]) if group.labels[label] is not None]
+        if groups:
+            rows = [(str(group.labels[label]), group) for group in groups]
+            table = rates(f"by {label}", label, rows)
+            table.caption = SEVERAL if samples > 1 else ONCE
+            out.print(table)
+
+
+def pass_table(tasks: int, results: dict[str, Measured]) -> "Table":
+    """pass@k of every policy."""
+    from rich.table import Table
+
+    table = Table(title="pass@k %", title_justify="left", header_style="bold")
+    table.caption, table.caption_justify = f"chance of a valid answer in k; {tasks} tasks", "left"
+    table.add_column("policy")
+    found = {name: measured.counts.pass_at() for name, measured in results.items()}
+    for k in next(iter(found.values())):
+        table.add_column(f"k = {k}", justify="right", no_wrap=True)
+    for name, estimates in found.items():
+        table.add_row(name, *map(in_percent, estimates.values()))
+    return table
+
+
+def in_percent(estimate: Estimate) -> str:
+    """An estimate with its interval, in percent."""
+    value, low, high = (100 * part for part in estimate[:3])
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"

@@ -1,0 +1,247 @@
+"""`coevolve train`: one stage of training, watched while it runs."""
+
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+
+if TYPE_CHECKING:
+    from coevolve.core.task import Task
+    from coevolve.domains.base import Domain
+    from coevolve.engines.base import Progress, Result, Stage
+    from coevolve.harness.recipe import Recipe
+
+TRACKING = ("none", "trackio", "tensorboard", "wandb", "mlflow")
+MOST_TASKS = 20_000
+"""So many tasks are generated at most; a longer stage sees them again."""
+
+
+def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
+    """A recipe from a TOML file and NAME=VALUE words over it."""
+    from pydantic import ValidationError
+
+    from coevolve.harness.recipe import Recipe
+
+    values: dict[str, Any] = {}
+    if file:
+        try:
+            values = tomllib.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read the recipe {file}: {error}") from None
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--recipe {pair!r} is neither a file nor NAME=VALUE")
+        values[name.strip()] = value.strip()
+    for name in values:
+        lookup("recipe field", name, Recipe.model_fields)
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise UserError(f"recipe: {field} = {first['input']!r}: {first['msg']}") from None
+
+
+def train(
+    kind: Annotated[
+        str, typer.Argument(help="grpo: reinforcement learning. warm: imitate the oracle first.")
+    ] = "grpo",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="pocket, smollm2, a folder, or a hub id.")
+    ] = "pocket",
+    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the stage; found again, it goes on.")
+    ] = Path("runs/stage"),
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--recipe", "-r", help="NAME=VALUE or a TOML file, repeatable."),
+    ] = None,
+    knob: Annotated[
+        list[str] | None, typer.Option("--knob", "-k", help="NAME=VALUE of the tasks, repeatable.")
+    ] = None,
+    tasks: Annotated[
+        Path | None, typer.Option(help="A JSONL file of tasks of the train split, not generated.")
+    ] = None,
+    style: Annotated[str, typer.Option(help="Prompt style; default: what the model knows.")] = "",
+    seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps; default: the best.")] = "",
+    processes: Annotated[int, typer.Option(min=1, help="On this machine, through accelerate.")] = 1,
+    tracking: Annotated[
+        str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
+    ] = "none",
+    save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: a tenth of the stage.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Only show what is derived from the recipe, and why.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a policy on tasks of a domain: one stage, safe to kill and to run again.
+
+    Examples: coevolve train grpo -r steps=40 -r learning_rate=1e-4 -k agents3.share=1
+
+      coevolve train warm -p smollm2 -r steps=200 -r tasks=32 -o runs/warm
+
+    Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
+    """
+    from coevolve.domains.registry import get_domain
+    from coevolve.engines.base import Stage
+
+    lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
+    lookup("tracking", tracking, dict.fromkeys(TRACKING))
+    words = recipe or []
+    files = [Path(word) for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UserError(f"give one recipe file, not {len(files)}")
+    chosen = get_domain(domain)
+    stage = Stage(
+        kind=kind,  # type: ignore[arg-type]
+        model=policy,
+        recipe=parse_recipe(files[0] if files else None, [word for word in words if "=" in word]),
+        style=style,
+        seed=seed,
+        folder=output,
+        device=device,
+        processes=processes,
+        save_every=save_every,
+        tracking=tracking,  # type: ignore[arg-type]
+    )
+    from coevolve.cli.show import notes
+    from coevolve.policies.models import find
+
+    find(policy)  # a wrong name should not wait for tasks and torch
+    if explain:
+        show_settings(stage)
+        return
+    found = training_tasks(chosen, stage, knob or [], tasks)
+    from coevolve.engines.trl.engine import TrlEngine
+
+    notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
+    with Display(stage) as display:
+        result = TrlEngine().train(stage, found, display.show)
+    if as_json:
+        print(result.model_dump_json())
+    else:
+        show_result(stage, result)
+
+
+def training_tasks(
+    domain: "Domain", stage: "Stage", knob: list[str], file: Path | None
+) -> "list[Task]":
+    """The stage's tasks: from a file, or generated from knobs and seed."""
+    import os
+
+    from coevolve.cli.files import read_tasks
+    from coevolve.cli.show import progress
+    from coevolve.cli.tasks import parse_changes
+    from coevolve.core.seeds import derive
+    from coevolve.core.splits import Split
+
+    if file:
+        if knob:
+            raise UserError("give knobs or a file of tasks, not both")
+        return list(read_tasks(domain, file))
+    count = min(stage.recipe.steps * stage.recipe.tasks, MOST_TASKS)
+    knobs = domain.space.parse(parse_changes(knob))
+    seed = derive(stage.seed, "tasks")
+    made = domain.generate(knobs, count, seed, Split.TRAIN, os.cpu_count() or 1)
+    return list(progress(made, count, "generating"))
+
+
+def show_settings(stage: "Stage") -> None:
+    """The recipe's fields, and everything that follows from them."""
+    from rich.table import Table
+
+    from coevolve.cli.show import out
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.harness.recipe import Recipe
+
+    table = Table("field", "value", title="recipe: what you can set", title_justify="left")
+    for name in Recipe.model_fields:
+        table.add_row(name, str(getattr(stage.recipe, name)))
+    out.print(table)
+    table = Table("setting of TRL", "value", "why", title="derived", title_justify="left")
+    for name, value, reason in TrlEngine().settings(stage):
+        table.add_row(name, str(value), reason)
+    out.print(table)
+
+
+class Display:
+    """One line that follows the stage on a terminal; a line per tenth of it elsewhere."""
+
+    def __init__(self, stage: "Stage") -> None:
+        from rich.live import Live
+
+        from coevolve.cli.show import notes
+
+        self.stage, self.console = stage, notes
+        self.live = Live(console=notes, transient=True, auto_refresh=False)
+        self.before = 0.0
+
+    def __enter__(self) -> "Display":
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console.is_terminal:
+            self.live.stop()
+
+    def show(self, progress: "Progress") -> None:
+        """Called after every step."""
+        text = self.line(progress)
+        if self.console.is_terminal:
+            self.live.update(text, refresh=True)
+        elif progress.step % max(1, progress.steps // 10) == 0:
+            self.console.print(text, highlight=False)
+
+    def line(self, progress: "Progress") -> str:
+        found = progress.metrics
+        parts = [f"step {progress.step}/{progress.steps}"]
+        for name, form in (("loss", "{:.3g}"), ("reward", "{:.3f}"), ("entropy", "{:.3f}")):
+            if name in found:
+                parts.append(f"{name} {form.format(found[name])}")
+        for name in ("valid", "dead", "token_accuracy"):
+            if name in found:
+                parts.append(f"{name.replace('_', ' ')} {found[name]:.0%}")
+        tokens, self.before = found.get("tokens", 0.0) - self.before, found.get("tokens", 0.0)
+        if found.get("seconds"):
+            parts.append(f"{tokens / found['seconds']:,.0f} tokens/s")
+        parts.append(f"{clock(progress.seconds_left)} left")
+        return "  ".join(parts)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
+    whole = math.ceil(seconds)
+    return (
+        f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+        if whole >= 3600
+        else (f"{whole // 60}:{whole % 60:02d}")
+    )
+
+
+def show_result(stage: "Stage", result: "Result") -> None:
+    """What came of the stage, in words, and what to do next."""
+    from coevolve.cli.show import notes, out
+
+    if result.stopped:
+        notes.print(f"[bold]stopped early:[/bold] {result.stopped}", highlight=False)
+    for skill, found in result.skills.items():
+        before, after = found.get("before", float("nan")), found.get("after", float("nan"))
+        out.print(
+            f"{skill}: {before:.0%} before, {after:.0%} after (n {found['n']:.0f})", highlight=False
+        )
+    facts = {name: round(value, 4) for name, value in result.metrics.items()}
+    out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
+    out.print(f"policy: {result.policy}   ({clock(result.seconds)})", highlight=False)
+    out.print(
+        f"next: coevolve evaluate --policy {result.policy} --split dev --count 300", highlight=False
+    )

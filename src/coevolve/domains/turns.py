@@ -1,0 +1,41 @@
+"""What a domain offers beside the domain protocol when its tasks are worked on in several turns."""
+
+from typing import ClassVar, Protocol, TypeGuard
+
+from coevolve.core.rollout import Outcome
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+
+
+class Episode(Protocol):
+    """One attempt at a task, with whatever the policy has changed so far.
+
+    The methods that the domain names in `tools` may be called by the policy; each takes and
+    returns text or numbers and explains itself in a Google-style docstring.
+    """
+
+    def reply(self, text: str) -> str | None:
+        """What the environment answers to a turn of plain text; None ends the episode."""
+        ...
+
+    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+        """The verdict, when the policy has said `text` last and used so many tokens in all."""
+        ...
+
+
+class TurnDomain(Domain, Protocol):
+    """A domain of episodes."""
+
+    turns: ClassVar[int]
+    """Most turns of the policy in one episode."""
+    tools: ClassVar[tuple[str, ...]]
+    """Methods of its episodes that are tools; without any, turns are plain text."""
+
+    def begin(self, task: Task) -> Episode:
+        """A fresh attempt."""
+        ...
+
+
+def has_turns(domain: Domain) -> TypeGuard[TurnDomain]:
+    """Whether tasks of the domain take several turns."""
+    return hasattr(domain, "begin")

@@ -1,0 +1,1 @@
+"""What trains a policy on tasks."""

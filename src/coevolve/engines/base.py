@@ -1,0 +1,78 @@
+"""The engine protocol: a policy and tasks in, a better policy and its evidence out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from pydantic import Field
+
+from coevolve.core.rollout import Value
+from coevolve.core.task import Task
+from coevolve.engines.watch import Limits
+from coevolve.harness.recipe import Recipe
+
+
+class Stage(Value):
+    """One stretch of training, whole: the same stage on the same tasks gives the same policy."""
+
+    kind: Literal["warm", "grpo"]
+    """Supervised on oracle answers, or reinforcement learning."""
+    model: str
+    """The policy to start from: a name, folder or hub id."""
+    recipe: Recipe = Recipe()
+    style: str = ""
+    """Prompt style of the domain."""
+    seed: int = 0
+    folder: Path
+    """Where everything about the stage is kept; an unfinished stage found there is resumed."""
+    device: str = ""
+    processes: int = Field(default=1, ge=1, le=1_024)
+    save_every: int = Field(default=0, ge=0)
+    """Steps between checkpoints; 0: a tenth of the steps, at least 1 and at most 50."""
+    tracking: Literal["none", "trackio", "tensorboard", "wandb", "mlflow"] = "none"
+    limits: Limits = Limits()
+
+
+class Progress(NamedTuple):
+    """Where a stage stands after a step."""
+
+    step: int
+    steps: int
+    metrics: dict[str, float]
+    seconds_left: float
+
+
+class Result(Value):
+    """What came of a stage."""
+
+    policy: str
+    """Folder of the resulting policy, or the starting one if there was no good checkpoint."""
+    steps: int
+    """Steps behind that policy."""
+    stopped: str | None = None
+    """Why the watch ended the stage early."""
+    rollouts: int = 0
+    tokens: int = 0
+    """Read and drawn."""
+    seconds: float = 0.0
+    metrics: dict[str, float] = {}
+    """Of the last step."""
+    skills: dict[str, dict[str, float]] = {}
+    """Of a warm start: general skills of the language model before and after, with n."""
+
+
+Observe = Callable[[Progress], None]
+
+
+class Engine(Protocol):
+    """Anything that trains."""
+
+    name: str
+
+    def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        """Train, or finish what was begun in the stage's folder."""
+        ...
+
+    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
+        """What is derived from the recipe: name, value and reason."""
+        ...

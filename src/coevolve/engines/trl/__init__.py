@@ -1,0 +1,1 @@
+"""The TRL engine. Everything that knows TRL is in this package."""

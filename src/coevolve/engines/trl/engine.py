@@ -1,0 +1,349 @@
+"""The TRL engine: opens the stage's folder, trains in it, and leaves a policy there."""
+
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import PrinterCallback
+
+from coevolve.core.errors import EngineError, UserError
+from coevolve.core.splits import Split, check_split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.registry import get_domain
+from coevolve.domains.turns import has_turns
+from coevolve.engines.base import Observe, Result, Stage
+from coevolve.engines.order import order
+from coevolve.engines.trl import settings
+from coevolve.engines.trl.folder import StageFolder
+from coevolve.engines.trl.observer import Observer
+from coevolve.engines.trl.recorder import Recorder
+from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
+from coevolve.policies.models import Loaded, load
+
+
+class TrlEngine:
+    """Trains transformers models with TRL. A stage that was cut off goes on where it was."""
+
+    name = "trl"
+
+    def __init__(self, domains: dict[str, Domain] | None = None) -> None:
+        self.domains = domains or {}
+        """Domains that are not registered, by name."""
+
+    def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        """Train, or finish what was begun in the stage's folder."""
+        if not tasks:
+            raise UserError("there are no tasks to train on")
+        folder = StageFolder(stage.folder)
+        folder.open(stage, tasks)
+        if done := folder.result():
+            return done
+        if stage.tracking != "none" and find_spec(stage.tracking) is None:
+            raise UserError(f"tracking needs a package: pip install {stage.tracking}")
+        if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
+            from coevolve.engines.trl.launch import launch
+
+            return launch(stage, folder, observe)
+        return self.run(stage, list(tasks), folder, observe)
+
+    def run(
+        self, stage: Stage, tasks: list[Task], folder: StageFolder, observe: Observe | None
+    ) -> Result:
+        """Train in this process."""
+        began = time.perf_counter()
+        domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
+        for task in tasks:
+            check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
+        last = folder.last()
+        main = os.environ.get("RANK", "0") == "0"
+        if main:
+            folder.sweep(last[0] if last else 0)
+        loaded = load(stage.model, stage.device, training=True)
+        recorder = Recorder(domains, folder.rollouts, stage.model, int(os.environ.get("RANK", "0")))
+        observer = Observer(stage, folder, observe, recorder)
+        if last and observer.stopped is None and last[0] >= stage.recipe.steps:
+            return self.close(stage, folder, observer, recorder, began)
+        with quiet(), small_vocabulary(loaded), named_failures(stage, folder, loaded):
+            if stage.kind == "warm" and main:
+                folder.note_skills("before", loaded)
+            trainer = self.trainer(stage, tasks, domains, loaded, folder, recorder, observer)
+            with computing(loaded.model, autocast=False):
+                trainer.train(resume_from_checkpoint=str(last[1]) if last else None)
+            recorder.flush()
+            if main and observer.stopped is None:
+                self.save(trainer, stage, folder)
+                if stage.kind == "warm":
+                    folder.note_skills("after", loaded)
+        return self.close(stage, folder, observer, recorder, began)
+
+    def domain(self, name: str) -> Domain:
+        return self.domains[name] if name in self.domains else get_domain(name)
+
+    def trainer(
+        self,
+        stage: Stage,
+        tasks: list[Task],
+        domains: dict[str, Domain],
+        loaded: Loaded,
+        folder: StageFolder,
+        recorder: Recorder,
+        observer: Observer,
+    ) -> Any:
+        """TRL's trainer for the stage."""
+        make = self.warm if stage.kind == "warm" else self.grpo
+        trainer = make(stage, tasks, domains, loaded, folder, recorder)
+        trainer.add_callback(observer)
+        trainer.remove_callback(PrinterCallback)
+        return trainer
+
+    def grpo(
+        self,
+        stage: Stage,
+        tasks: list[Task],
+        domains: dict[str, Domain],
+        loaded: Loaded,
+        folder: StageFolder,
+        recorder: Recorder,
+    ) -> Any:
+        from trl import GRPOConfig
+
+        from coevolve.engines.trl.grpo import Trainer
+        from coevolve.engines.trl.turns import environment
+
+        shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
+        prompts = [
+            [
+                message.model_dump()
+                for message in domains[task.domain].prompt(task, style(stage, loaded, task))
+            ]
+            for task in tasks
+        ]
+        rows: dict[str, list[Any]] = {
+            "prompt": [prompts[index] for index in shown],
+            "task": list(shown),
+        }
+        turning = [domain for domain in domains.values() if has_turns(domain)]
+        options: dict[str, Any] = {}
+        if turning and turning[0].tools:
+            if len(domains) > 1:
+                raise UserError("a domain with tools cannot be mixed with others in one stage")
+            options["environment_factory"] = environment(turning[0], tasks)
+        machine = self.machine(stage, loaded, max((domain.turns for domain in turning), default=1))
+        chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
+        trainer = Trainer(
+            loaded.model,
+            args=GRPOConfig(output_dir=str(folder.checkpoints), **chosen),
+            train_dataset=dataset(rows),
+            processing_class=loaded.tokenizer,
+            peft_config=adapters(stage, loaded),
+            tasks=tasks,
+            recorder=recorder,
+            seed=stage.seed,
+            probes=folder.path / f"probes-{recorder.process}.pt",
+            **options,
+        )
+        if turning and not turning[0].tools:
+            trainer.rollout_func = trainer.play
+        return trainer
+
+    def warm(
+        self,
+        stage: Stage,
+        tasks: list[Task],
+        domains: dict[str, Domain],
+        loaded: Loaded,
+        folder: StageFolder,
+        recorder: Recorder,
+    ) -> Any:
+        from trl import SFTConfig, SFTTrainer
+
+        from coevolve.engines.trl.warm import examples
+
+        rows = examples(stage, tasks, domains, loaded)
+        longest = max(len(row["input_ids"]) for row in rows)
+        machine = self.machine(stage, loaded, 1)
+        chosen = {setting.name: setting.value for setting in settings.warm(stage, machine, longest)}
+
+        class InOrder(SFTTrainer):  # type: ignore[misc]
+            """Shows the demonstrations in the engine's order."""
+
+            def _get_train_sampler(self, dataset: Any = None) -> Any:
+                return torch.utils.data.SequentialSampler(dataset or self.train_dataset)
+
+        return InOrder(
+            loaded.model,
+            args=SFTConfig(output_dir=str(folder.checkpoints), **chosen),
+            train_dataset=dataset(
+                {name: [row[name] for row in rows] for name in ("input_ids", "labels")}
+            ),
+            processing_class=loaded.tokenizer,
+            peft_config=adapters(stage, loaded),
+        )
+
+    def machine(self, stage: Stage, loaded: Loaded, turns: int) -> settings.Machine:
+        return settings.Machine(
+            pick_device(stage.device).type == "cuda",
+            mixes(loaded.model),
+            size_of(loaded.model),
+            turns,
+        )
+
+    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
+        """What is derived from the recipe: name, value and reason."""
+        machine = self.machine(stage, load(stage.model, stage.device, training=True), 1)
+        found = (
+            settings.grpo(stage, machine)
+            if stage.kind == "grpo"
+            else settings.warm(stage, machine, 0)
+        )
+        return [(setting.name, setting.value, setting.reason) for setting in found]
+
+    def save(self, trainer: Any, stage: Stage, folder: StageFolder) -> None:
+        """Keep the trained weights as the stage's policy."""
+        partial = folder.path / ".trained"
+        shutil.rmtree(partial, ignore_errors=True)
+        trainer.save_model(str(partial))
+        folder.take_policy(partial)
+        shutil.rmtree(partial)
+
+    def close(
+        self,
+        stage: Stage,
+        folder: StageFolder,
+        observer: Observer,
+        recorder: Recorder,
+        began: float,
+    ) -> Result:
+        """Write the result; after an early stop the policy is the last good checkpoint."""
+        recorder.close()
+        steps, policy = stage.recipe.steps, str(folder.policy)
+        if observer.stopped is not None:
+            good = folder.last(good=True)
+            steps, policy = (good[0], policy) if good else (0, stage.model)
+            if good:
+                folder.take_policy(good[1])
+        lines = folder.lines()
+        return folder.finish(
+            Result(
+                policy=policy,
+                steps=steps,
+                stopped=observer.stopped,
+                rollouts=recorder.rollouts,
+                tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
+                seconds=time.perf_counter() - began,
+                metrics={k: v for k, v in lines[-1].items() if k != "step"} if lines else {},
+                skills=folder.skills(),
+            )
+        )
+
+
+def dataset(columns: dict[str, list[Any]]) -> Any:
+    """Rows for a trainer. Named by hand: hashing the content would cost time and serve nothing."""
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
+    return Dataset(InMemoryTable.from_pydict(columns), fingerprint="stage")
+
+
+def style(stage: Stage, loaded: Loaded, task: Task) -> str:
+    """The prompt style of a task: the stage's, or the one that the model was taught."""
+    return stage.style or loaded.styles.get(task.domain, "")
+
+
+def adapters(stage: Stage, loaded: Loaded) -> Any:
+    """Low-rank adapters, unless the model has some already."""
+    if not stage.recipe.lora or hasattr(loaded.model, "peft_config"):
+        return None
+    from peft import LoraConfig
+
+    rank = stage.recipe.lora
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what libraries say about choices that this engine has made on purpose."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def small_vocabulary(loaded: Loaded) -> Iterator[None]:
+    """TRL scores tokens in slices of the vocabulary; a slice wider than it is wasted work."""
+    from trl.trainer import utils
+
+    size = utils._CHUNKED_LOGPROB_CHUNK_SIZE
+    vocabulary = loaded.model.config.get_text_config().vocab_size
+    utils._CHUNKED_LOGPROB_CHUNK_SIZE = min(size, vocabulary)
+    try:
+        yield
+    finally:
+        utils._CHUNKED_LOGPROB_CHUNK_SIZE = size
+
+
+@contextmanager
+def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded) -> Iterator[None]:
+    """Say what ran out, with the numbers that matter and the setting to change."""
+    try:
+        yield
+    except (torch.cuda.OutOfMemoryError, MemoryError) as error:
+        raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
+    except RuntimeError as error:  # torch has no types of its own for these
+        if "allocate memory" in str(error):
+            raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
+        if "PytorchStreamWriter" in str(error):
+            raise EngineError(cannot_write(folder, error)) from None
+        raise
+    except (OSError, SafetensorError) as error:
+        raise EngineError(cannot_write(folder, error)) from None
+
+
+def cannot_write(folder: StageFolder, error: Exception) -> str:
+    return f"cannot write to {folder.path}: {error}. Is the disk full? {kept(folder)}"
+
+
+def kept(folder: StageFolder) -> str:
+    """What is safe, and how to go on."""
+    last = folder.last()
+    at = f"step {last[0]} is saved" if last else "nothing was saved yet"
+    return f"{at}; the same command goes on from there"
+
+
+def out_of_memory(stage: Stage, folder: StageFolder, loaded: Loaded, error: Exception) -> str:
+    recipe = stage.recipe
+    rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
+    at_once, _ = settings.passes(stage, size_of(loaded.model), rollouts)
+    peak = ""
+    if torch.cuda.is_available():
+        total = torch.cuda.get_device_properties(0).total_memory
+        peak = f"{torch.cuda.max_memory_allocated() / 2**30:.1f} of {total / 2**30:.1f} GiB used; "
+    lower = f"micro_batch = {max(1, at_once // 2)}" if at_once > 1 else "lora = 16"
+    size = f"{parameters(loaded.model) / 1e6:.0f}M parameters"
+    adapters_too = "" if recipe.lora else ", or set lora = 16"
+    return (
+        f"OUT OF MEMORY: {peak}{size}, {at_once} rollouts per pass, up to {recipe.max_tokens} "
+        f"tokens each. Set {lower}, or lower max_tokens{adapters_too}. {kept(folder)} "
+        f"({str(error)[:120]})"
+    )

@@ -1,0 +1,174 @@
+"""The folder of a stage: what is in it, what is whole, and where to go on.
+
+    stage.json           the stage and a hash of its tasks; another stage is refused
+    tasks.jsonl          the tasks
+    steps.jsonl          a line of metrics per step
+    rollouts/            every rollout, a Parquet file per step and process
+    checkpoints/         checkpoint-N, with a file `complete` in it once it is
+    policy/              the result, a transformers folder
+    result.json          written last: the stage is done
+
+A checkpoint without its `complete` file was cut off and is thrown away.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import EngineError, UserError
+from coevolve.core.seeds import digest
+from coevolve.core.task import Task
+from coevolve.engines.base import Result, Stage
+from coevolve.evaluation.language import measure
+from coevolve.policies.local import LocalPolicy
+from coevolve.policies.models import Loaded
+
+COMPLETE = "complete"
+LANGUAGE = 2_000
+"""Tokens that a vocabulary of a natural language has at least."""
+TRAINER_FILES = (
+    "optimizer.pt",
+    "scheduler.pt",
+    "trainer_state.json",
+    "training_args.bin",
+    COMPLETE,
+)
+
+
+class StageFolder:
+    """The only reader and writer of a stage's files, but for TRL's own checkpoints."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+        self.rollouts = path / "rollouts"
+        self.policy = path / "policy"
+        self.steps = path / "steps.jsonl"
+
+    def open(self, stage: Stage, tasks: Sequence[Task]) -> None:
+        """Claim the folder for this stage, or make sure that it is this stage's already."""
+        wanted = describe(stage, tasks)
+        file = self.path / "stage.json"
+        if file.exists():
+            found = json.loads(file.read_text("utf-8"))
+            different = [name for name, value in wanted.items() if found.get(name) != value]
+            if different:
+                raise UserError(
+                    f"{self.path} holds another stage (different: {', '.join(different)}); "
+                    "give another folder, or delete this one"
+                )
+            return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write(
+                self.path / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks)
+            )
+            write(file, json.dumps(wanted, indent=1))
+        except OSError as error:
+            raise EngineError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def load(self) -> tuple[Stage, list[Task]]:
+        """What the folder was opened for."""
+        lines = (self.path / "tasks.jsonl").read_text("utf-8").splitlines()
+        stage = json.loads((self.path / "stage.json").read_text("utf-8"))
+        stage.pop("tasks")
+        return Stage(folder=self.path, **stage), [Task.model_validate_json(line) for line in lines]
+
+    def result(self) -> Result | None:
+        """What came of the stage, if it is done."""
+        file = self.path / "result.json"
+        return Result.model_validate_json(file.read_text("utf-8")) if file.exists() else None
+
+    def finish(self, result: Result) -> Result:
+        write(self.path / "result.json", result.model_dump_json(indent=1))
+        return result
+
+    def complete(self, step: int, good: bool) -> None:
+        """Mark a checkpoint as whole; `good` tells whether the watch was calm."""
+        write(self.checkpoints / f"checkpoint-{step}" / COMPLETE, json.dumps({"good": good}))
+
+    def last(self, good: bool = False) -> tuple[int, Path] | None:
+        """The newest whole checkpoint, or the newest that was good."""
+        for step, path in sorted(self.all_checkpoints(), reverse=True):
+            mark = path / COMPLETE
+            if mark.exists() and (not good or json.loads(mark.read_text("utf-8"))["good"]):
+                return step, path
+        return None
+
+    def all_checkpoints(self) -> list[tuple[int, Path]]:
+        found = self.checkpoints.glob("checkpoint-*")
+        return [(int(path.name.rpartition("-")[2]), path) for path in found]
+
+    def sweep(self, step: int) -> None:
+        """Throw away what a killed run left half-done or did after its last whole checkpoint."""
+        for number, path in self.all_checkpoints():
+            if number > step or not (path / COMPLETE).exists():
+                shutil.rmtree(path)
+        if self.steps.exists():
+            kept = [line for line in self.lines() if line["step"] <= step]
+            write(self.steps, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The metrics of every step so far; a line that was cut off is left out."""
+        found = []
+        if self.steps.exists():
+            for line in self.steps.read_text("utf-8").splitlines():
+                try:
+                    found.append(json.loads(line))
+                except ValueError:
+                    break
+        return found
+
+    def add_line(self, line: dict[str, Any]) -> None:
+        with self.steps.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def note_skills(self, when: str, loaded: Loaded) -> None:
+        """Measure what a language model can do besides the task, once before and once after."""
+        file = self.path / f"skills-{when}.json"
+        if file.exists() or len(loaded.tokenizer) < LANGUAGE:
+            return
+        found = measure(LocalPolicy(loaded.name, loaded=loaded))
+        write(file, json.dumps({name: [rate.value, rate.n] for name, rate in found.items()}))
+
+    def skills(self) -> dict[str, dict[str, float]]:
+        """Each skill before and after, with the number of prompts."""
+        found: dict[str, dict[str, float]] = {}
+        for when in ("before", "after"):
+            file = self.path / f"skills-{when}.json"
+            if file.exists():
+                for name, (value, n) in json.loads(file.read_text("utf-8")).items():
+                    found.setdefault(name, {"n": n})[when] = value
+        return found
+
+    def take_policy(self, source: Path) -> None:
+        """Make the model in `source` the result of the stage, whole or not at all."""
+        partial = self.path / f".policy.{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        skip = shutil.ignore_patterns(*TRAINER_FILES, "rng_state*", "README.md")
+        shutil.copytree(source, partial, ignore=skip)
+        shutil.rmtree(self.policy, ignore_errors=True)
+        partial.rename(self.policy)
+
+
+def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
+    """A stage as JSON values, without what does not change its outcome."""
+    values = stage.model_dump(mode="json", exclude={"folder"})
+    values["tasks"] = digest(*(task.id for task in tasks)).hex()
+    return values
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file, whole or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

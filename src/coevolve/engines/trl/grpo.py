@@ -1,0 +1,236 @@
+"""GRPO through TRL: its trainer, with our generator in it and every rollout recorded.
+
+The methods that are overridden are the whole of what this engine changes in TRL: which row is
+which, who draws the tokens, and what the log-probabilities were when the loss was computed.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+
+from coevolve.core.rollout import Message, StopReason
+from coevolve.core.seeds import derive
+from coevolve.core.task import Task
+from coevolve.engines.trl.recorder import Attempt, Recorder
+from coevolve.engines.trl.rows import Rows
+from coevolve.engines.trl.turns import Dialogue, play
+from coevolve.policies.base import Completion, Prompt
+from coevolve.policies.generate import Answer, Generator
+from coevolve.policies.hardware import computing
+
+PROBES = 16
+"""Rollouts of the first step on which the distance from the starting policy is measured."""
+PROBE_EVERY = 5
+"""Steps between such measurements."""
+
+
+class Trainer(GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer with rollouts that are seeded by name, measured and recorded."""
+
+    def __init__(
+        self,
+        *args: Any,
+        tasks: list[Task],
+        recorder: Recorder,
+        seed: int,
+        probes: Path,
+        **kwargs: Any,
+    ) -> None:
+        self.tasks, self.recorder, self.seed, self.probes_file = tasks, recorder, seed, probes
+        self.rows: list[dict[str, Any]] = []
+        self.dialogues: list[Dialogue] | None = None
+        self.entropies: list[list[float]] = []
+        self.drawn: tuple[Any, ...] = ()
+        self.drawing_s = 0.0
+        self.scored: Tensor | None = None
+        self.idle: Tensor | None = None
+        super().__init__(*args, reward_funcs=[self.reward], **kwargs)
+        self.generator = Generator(
+            self.accelerator.unwrap_model(self.model),
+            self.eos_token_ids,
+            self._tokenizer.pad_token_id,
+        )
+        self.generator.precision = lambda: computing(self.generator.model)
+        self.probes: dict[str, Tensor] = {}
+        if probes.exists():
+            self.probes = torch.load(probes, map_location=self.accelerator.device)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every process holds the whole model, as our generator needs it."""
+        return not (self.use_vllm or self.is_deepspeed_enabled or self.is_fsdp_enabled)
+
+    def prompts(self) -> list[Prompt]:
+        """Which task, and which attempt at it, each row of this process is."""
+        first = self.accelerator.process_index * len(self.rows)
+        return [
+            Prompt(
+                tuple(Message.model_construct(**message) for message in row["prompt"]),
+                self.tasks[row["task"]],
+                (first + place) % self.num_generations,
+            )
+            for place, row in enumerate(self.rows)
+        ]
+
+    def seeds(self, turn: int, rows: list[int]) -> list[int]:
+        """For some rows of this process; whatever process a row is on, its seed is the same."""
+        first = self.accelerator.process_index * len(self.rows)
+        step = self.state.global_step
+        return [derive(self.seed, "rollout", step, first + row, turn) for row in rows]
+
+    def draw(self, ids: list[list[int]], seeds: list[int], max_tokens: int) -> list[Answer]:
+        """Answers of the current weights."""
+        began = time.perf_counter()
+        answers = self.generator.generate(ids, seeds, max_tokens, self.temperature)
+        self.drawing_s += time.perf_counter() - began
+        return answers
+
+    def play(self, prompts: list[list[dict[str, str]]], _: Any) -> dict[str, Any]:
+        """TRL's rollout function, for tasks of several turns of plain text."""
+        episodes = [self.recorder.begin(self.tasks[row["task"]]) for row in self.rows]
+        self.dialogues = play(self, episodes)
+        return {
+            "prompt_ids": [dialogue.prompt_ids for dialogue in self.dialogues],
+            "completion_ids": [dialogue.ids for dialogue in self.dialogues],
+            "logprobs": [dialogue.logprobs for dialogue in self.dialogues],
+            "env_mask": [dialogue.own for dialogue in self.dialogues],
+        }
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
+        self.measure_drift()
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if not self.probes and "sampling_per_token_logps" in batch:
+            names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+            self.probes = {name: batch[name][:PROBES] for name in names}
+            self.probes["own"] = batch.get("tool_mask", batch["completion_mask"])[:PROBES]
+            self.probes["logprobs"] = batch["sampling_per_token_logps"][:PROBES]
+            torch.save(self.probes, self.probes_file)
+        return batch
+
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        self.drawn = super()._generate(prompts)
+        return self.drawn
+
+    def _generate_single_turn(
+        self, prompt_ids: list[list[int]], *args: Any, **kwargs: Any
+    ) -> tuple[list[list[int]], list[list[float]] | None]:
+        if not self.whole:
+            began = time.perf_counter()
+            found: tuple[list[list[int]], list[list[float]] | None]
+            found = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            self.drawing_s += time.perf_counter() - began
+            return found
+        seeds = self.seeds(self.turn, list(range(len(prompt_ids))))
+        answers = self.draw(prompt_ids, seeds, self.max_completion_length)
+        if not self.turn:
+            self.entropies = [answer.entropies for answer in answers]
+        self.turn += 1
+        return (
+            [list(answer.tokens) for answer in answers],
+            [list(answer.logprobs) for answer in answers],
+        )
+
+    def reward(self, log_metric: Any, **_: Any) -> list[float]:
+        """Score and record the answers of this process."""
+        rollouts = self.recorder.score(self.attempts(), self.state.global_step)
+        n = len(rollouts)
+        log_metric("valid", sum(rollout.outcome.valid for rollout in rollouts) / n)
+        log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
+        log_metric("drawing_s", self.drawing_s)
+        self.drawing_s = 0.0
+        return [rollout.outcome.reward for rollout in rollouts]
+
+    def attempts(self) -> list[Attempt]:
+        """What was drawn in this step, row by row."""
+        prompt_ids, completion_ids, own, messages, logprobs, *_ = self.drawn
+        own = own or [[1] * len(ids) for ids in completion_ids]
+        found = []
+        for row, prompt in enumerate(self.prompts()):
+            ids, mask = completion_ids[row], own[row]
+            kept = [place for place, mine in enumerate(mask) if mine]
+            last = messages[row][-1].get("content") or ""
+            completion = Completion(
+                text=last if isinstance(last, str) else str(last),
+                stop=StopReason.END if ids[-1] in self.eos_token_ids else StopReason.LENGTH,
+                tokens=tuple(ids[place] for place in kept),
+                logprobs=tuple(logprobs[row][place] for place in kept) if logprobs else None,
+                entropies=tuple(self.entropies[row]) if self.entropies and not self.tools else None,
+                prompt_tokens=len(prompt_ids[row]),
+                completion_tokens=len(kept),
+                seconds=self.drawing_s / len(self.rows),
+            )
+            found.append(self.attempt(row, prompt, completion, messages[row]))
+        return found
+
+    def attempt(
+        self, row: int, prompt: Prompt, completion: Completion, messages: list[dict[str, Any]]
+    ) -> Attempt:
+        """One row, as an episode where its task takes several turns."""
+        if self.dialogues is not None:
+            dialogue = self.dialogues[row]
+            completion = completion._replace(text=dialogue.text, stop=dialogue.stop)
+            return Attempt(prompt, completion, tuple(dialogue.turns), dialogue.episode)
+        if self.environments:
+            turns = tuple(
+                Message(role=turn["role"], content=str(turn.get("content") or turn))
+                for turn in messages
+            )
+            return Attempt(prompt, completion, turns, self.environments[row]._episode)
+        return Attempt(prompt, completion)
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        rows = Rows(input_ids, attention_mask, logits_to_keep)
+        if self._is_vlm or self.aux_loss_enabled or not rows.solid:
+            score = super()._get_per_token_logps_and_entropies
+            found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+        else:
+            with self.accelerator.autocast():
+                found = (*rows.score(model, self.idle), None)
+        self.scored = found[0].detach()
+        return found
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        if not (self.beta or self._entropy_bonus_enabled):
+            # Without a term of their own, rows of dead groups have an advantage and gradient of 0.
+            self.idle = inputs["advantages"] == 0
+        try:
+            loss: Tensor = super()._compute_loss(model, inputs)
+        finally:
+            self.idle = None
+        sampled = inputs.get("sampling_per_token_logps")
+        if sampled is not None and self.scored is not None:
+            mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
+            gap = ((self.scored - sampled).abs() * mask).nan_to_num()
+            mean = gap.sum() / mask.sum().clamp(min=1)
+            values = self.accelerator.reduce(torch.stack([mean, gap.max()]), "mean").tolist()
+            self._metrics["train"]["logprob_gap"].append(values[0])
+            self._metrics["train"]["logprob_gap_max"].append(values[1])
+        return loss
+
+    def measure_drift(self) -> None:
+        """Nats per token between the starting policy and this one, on the first rollouts."""
+        if not self.probes or self.state.global_step % PROBE_EVERY:
+            return
+        ids = torch.cat((self.probes["prompt_ids"], self.probes["completion_ids"]), 1)
+        mask = torch.cat((self.probes["prompt_mask"], self.probes["completion_mask"]), 1)
+        length = self.probes["completion_ids"].shape[1]
+        with torch.no_grad():
+            now, *_ = self._get_per_token_logps_and_entropies(
+                self.model, ids, mask, length, batch_size=min(PROBES, len(ids))
+            )
+        own = self.probes["completion_mask"] * self.probes["own"]
+        drift = ((self.probes["logprobs"] - now) * own).sum() / own.sum().clamp(min=1)
+        self._metrics["train"]["drift"].append(self.accelerator.reduce(drift, "mean").item())

@@ -1,0 +1,87 @@
+"""What is done after every step: name the metrics, write them down, let the watch look."""
+
+import time
+from typing import Any
+
+from transformers import TrainerCallback
+
+from coevolve.engines.base import Observe, Progress, Stage
+from coevolve.engines.trl.folder import StageFolder
+from coevolve.engines.trl.recorder import Recorder
+from coevolve.engines.watch import Watch
+
+NAMES = {
+    "loss": "loss",
+    "grad_norm": "grad_norm",
+    "learning_rate": "learning_rate",
+    "reward": "reward",
+    "reward_std": "reward_std",
+    "valid": "valid",
+    "optimal": "optimal",
+    "frac_reward_zero_std": "dead",
+    "entropy": "entropy",
+    "kl": "kl",
+    "drift": "drift",
+    "completions/mean_length": "length",
+    "completions/clipped_ratio": "cut",
+    "clip_ratio/region_mean": "clipped",
+    "logprob_gap": "logprob_gap",
+    "logprob_gap_max": "logprob_gap_max",
+    "sampling/sampling_logp_difference/mean": "logprob_gap",
+    "sampling/sampling_logp_difference/max": "logprob_gap_max",
+    "num_tokens": "tokens",
+    "drawing_s": "drawing_s",
+    "mean_token_accuracy": "token_accuracy",
+}
+"""TRL's names of metrics and ours."""
+
+
+class Observer(TrainerCallback):  # type: ignore[misc]
+    """Sees the stage from inside the trainer. Every process has one; the first one writes."""
+
+    def __init__(
+        self, stage: Stage, folder: StageFolder, observe: Observe | None, recorder: Recorder | None
+    ) -> None:
+        self.stage, self.folder, self.observe, self.recorder = stage, folder, observe, recorder
+        self.watch = Watch(stage.limits)
+        self.stopped: str | None = None
+        self.last: dict[str, float] = {}
+        for line in folder.lines():  # what the watch had seen before the stage was cut off
+            self.watch.see({name: value for name, value in line.items() if name != "step"})
+        self.began = self.step_began = time.perf_counter()
+        self.first_step = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.first_step = state.global_step
+        self.began = self.step_began = time.perf_counter()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        metrics = {
+            ours: float(logs[theirs])
+            for theirs, ours in NAMES.items()
+            if isinstance(logs.get(theirs), int | float)
+        }
+        if "loss" not in metrics:  # the summary at the end of training
+            return
+        now = time.perf_counter()
+        metrics["seconds"], self.step_began = now - self.step_began, now
+        self.last = metrics
+        self.stopped = self.watch.see(metrics)
+        if state.is_world_process_zero:
+            self.folder.add_line({"step": state.global_step, **metrics})
+            if self.observe:
+                self.observe(self.progress(state.global_step, now))
+        if self.stopped:
+            control.should_training_stop = True
+            control.should_save = False
+
+    def progress(self, step: int, now: float) -> Progress:
+        steps = self.stage.recipe.steps
+        pace = (now - self.began) / max(1, step - self.first_step)
+        return Progress(step, steps, self.last, pace * (steps - step))
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.recorder:
+            self.recorder.flush()
+        if state.is_world_process_zero:
+            self.folder.complete(state.global_step, self.watch.calm)

@@ -1,0 +1,83 @@
+"""Scoring rollouts and writing them down while the GPU goes on: one file per step and process."""
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from coevolve.core.rollout import Message, Outcome, Rollout
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.turns import Episode, has_turns
+from coevolve.evaluation.judge import judge, record
+from coevolve.evidence.store import write
+from coevolve.policies.base import Completion, Prompt
+
+
+class Attempt(NamedTuple):
+    """An answer that was drawn in training, before it is scored."""
+
+    prompt: Prompt
+    completion: Completion
+    turns: tuple[Message, ...] = ()
+    """All turns after the prompt, for tasks of several turns."""
+    episode: Episode | None = None
+
+
+class SingleTurn:
+    """A task of one turn as an episode, so that it can be mixed with tasks of several."""
+
+    def __init__(self, domain: Domain, task: Task) -> None:
+        self.domain, self.task = domain, task
+
+    def reply(self, text: str) -> str | None:
+        return None
+
+    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+        return self.domain.verify(self.task, text, tokens)
+
+
+class Recorder:
+    """Turns attempts into rollouts; what is recorded is what the reward was computed from."""
+
+    def __init__(self, domains: dict[str, Domain], folder: Path, policy: str, process: int) -> None:
+        self.domains, self.folder, self.policy, self.process = domains, folder, policy, process
+        self.writer = ThreadPoolExecutor(1, "evidence")
+        self.pending: list[Future[None]] = []
+        self.rollouts = 0
+        self.seconds = 0.0
+
+    def begin(self, task: Task) -> tuple[Episode, int]:
+        """A fresh episode and the most turns it may take."""
+        domain = self.domains[task.domain]
+        if not has_turns(domain):
+            return SingleTurn(domain, task), 1
+        return domain.begin(task), domain.turns
+
+    def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
+        """The rollouts of one step, on their way to disk."""
+        began = time.perf_counter()
+        rollouts = [self.judged(attempt, step) for attempt in attempts]
+        path = self.folder / f"step-{step:06d}-{self.process}.parquet"
+        self.pending.append(self.writer.submit(write, rollouts, path))
+        self.rollouts += len(rollouts)
+        self.seconds += time.perf_counter() - began
+        return rollouts
+
+    def judged(self, attempt: Attempt, step: int) -> Rollout:
+        prompt, completion = attempt.prompt, attempt.completion
+        if attempt.episode is None:
+            assert prompt.task is not None
+            domain = self.domains[prompt.task.domain]
+            return judge(domain, prompt, completion, self.policy, step)
+        outcome = attempt.episode.outcome(completion.text, completion.completion_tokens)
+        return record(prompt, completion, attempt.turns, outcome, self.policy, step)
+
+    def flush(self) -> None:
+        """Wait until everything is on disk; raises what went wrong there."""
+        pending, self.pending = self.pending, []
+        for future in pending:
+            future.result()
+
+    def close(self) -> None:
+        self.writer.shutdown(wait=True)

@@ -1,0 +1,153 @@
+"""What TRL is told: the recipe, and everything that follows from it, with the reason."""
+
+from typing import Any, NamedTuple
+
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import derive
+from coevolve.engines.base import Stage
+
+PROMPT = 256
+"""Tokens that a prompt is taken to have when passes are planned."""
+ROOM = {"small": 1 << 20, "middle": 1 << 15, "large": 1 << 12}
+"""Tokens per pass by size of the model, unless the recipe sets micro_batch."""
+
+
+class Setting(NamedTuple):
+    """One argument of a TRL trainer."""
+
+    name: str
+    value: Any
+    reason: str
+
+
+class Machine(NamedTuple):
+    """What the settings depend on beside the stage."""
+
+    cuda: bool
+    mixes: bool
+    """Float32 weights are computed with in bfloat16."""
+    size: str
+    """small (all overhead), middle, or large (a billion parameters and more)."""
+    turns: int = 1
+
+
+def save_every(stage: Stage) -> int:
+    """Steps between checkpoints."""
+    return stage.save_every or max(1, min(50, stage.recipe.steps // 10))
+
+
+def passes(stage: Stage, size: str, rollouts: int) -> tuple[int, int]:
+    """(rollouts per pass, passes per step) on each process."""
+    if rollouts % stage.processes:
+        raise UserError(
+            f"{rollouts} rollouts per step cannot be shared by {stage.processes} processes; "
+            "choose tasks x group as a multiple of the processes"
+        )
+    own = rollouts // stage.processes
+    at_once = stage.recipe.micro_batch
+    if not at_once:
+        most = max(1, ROOM[size] // (PROMPT + stage.recipe.max_tokens))
+        at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
+    if own % at_once:
+        raise UserError(
+            f"micro_batch {at_once} does not divide the {own} rollouts per step and process"
+        )
+    return at_once, own // at_once
+
+
+def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
+    """What a warm start and GRPO share."""
+    recipe = stage.recipe
+    at_once, accumulated = passes(stage, machine.size, rollouts)
+    every = save_every(stage)
+    return [
+        Setting("max_steps", recipe.steps, "recipe"),
+        Setting("learning_rate", recipe.learning_rate, "recipe"),
+        Setting("per_device_train_batch_size", at_once, "micro_batch, or by the model's size"),
+        Setting("gradient_accumulation_steps", accumulated, "so that a step sees the whole batch"),
+        Setting("lr_scheduler_type", "constant_with_warmup",
+                "a schedule that does not know the end: a stage can be cut and resumed"),
+        Setting("warmup_steps", min(10, recipe.steps // 10), "Adam's averages are empty at first"),
+        Setting("weight_decay", 0.0, "stages are short, decay would only blur the comparison"),
+        Setting("max_grad_norm", 1.0, "one odd batch must not undo the others"),
+        Setting("bf16", machine.mixes, "float32 weights, bfloat16 products, where a GPU has them"),
+        Setting("fp16", False, "needs loss scaling, which a resumed run would have to repeat"),
+        Setting("use_cpu", not machine.cuda, "the device that was chosen"),
+        Setting("dataloader_pin_memory", machine.cuda, "pinned memory helps CUDA only"),
+        Setting("gradient_checkpointing", machine.size == "large", "memory over time, if large"),
+        Setting("seed", derive(stage.seed, "torch") % 2**31, "derived from the stage's seed"),
+        Setting("logging_steps", 1, "the watch sees every step"),
+        Setting("logging_nan_inf_filter", False, "a NaN must be seen, not averaged away"),
+        Setting("save_strategy", "steps", "a killed run goes on from the last checkpoint"),
+        Setting("save_steps", every, "a tenth of the stage is lost at most"),
+        Setting("save_total_limit", 3, "the last good checkpoint outlives two bad ones"),
+        Setting("report_to", stage.tracking, "tracking"),
+        Setting("disable_tqdm", True, "progress is reported to the caller"),
+    ]  # fmt: skip
+
+
+def grpo(stage: Stage, machine: Machine) -> list[Setting]:
+    """Arguments of TRL's GRPO trainer."""
+    recipe = stage.recipe
+    rollouts = recipe.tasks * recipe.group
+    if recipe.loss == "cispo" and recipe.clip_high < 1:
+        raise UserError(
+            f"cispo reads clip_high as the largest ratio; {recipe.clip_high} would cut everything "
+            "(5 is usual)"
+        )
+    return [
+        *common(stage, machine, rollouts),
+        Setting("num_generations", recipe.group, "recipe"),
+        Setting("generation_batch_size", rollouts, "all rollouts of a step come from its weights"),
+        Setting("num_iterations", 1, "each rollout is used once, so ratios start at 1"),
+        Setting("max_completion_length", recipe.max_tokens, "recipe"),
+        Setting("temperature", recipe.temperature, "recipe"),
+        Setting("beta", recipe.kl, "recipe: kl"),
+        Setting("epsilon", recipe.clip_low, "recipe: clip_low"),
+        Setting("epsilon_high", recipe.clip_high, "recipe: clip_high"),
+        Setting("entropy_coef", recipe.entropy, "recipe: entropy"),
+        Setting("loss_type", "grpo" if recipe.loss == "gspo" else recipe.loss, "recipe: loss"),
+        Setting("importance_sampling_level",
+                "sequence" if recipe.loss in ("gspo", "luspo") else "token",
+                "gspo and luspo weigh whole answers"),
+        Setting("scale_rewards", "none" if recipe.loss == "dr_grpo" else "group",
+                "dr_grpo leaves the spread in, the others divide by it"),
+        Setting("shuffle_dataset", False, "the engine orders tasks itself, by the stage's seed"),
+        Setting("remove_unused_columns", False, "rows carry their task"),
+        Setting("disable_dropout", True, "log-probabilities must repeat"),
+        Setting("max_tool_calling_iterations", machine.turns, "the domain's limit on turns"),
+        *vllm(stage, machine),
+    ]  # fmt: skip
+
+
+def vllm(stage: Stage, machine: Machine) -> list[Setting]:
+    """Who draws the rollouts, if not our own generator."""
+    generator = stage.recipe.generator
+    if generator == "local":
+        return [Setting("use_vllm", False, "recipe: generator")]
+    if generator == "vllm":
+        if not machine.cuda:
+            raise UserError("generator 'vllm' needs a GPU; use local here")
+        return [
+            Setting("use_vllm", True, "recipe: generator"),
+            Setting("vllm_mode", "colocate", "vLLM shares the GPU with training"),
+            Setting("vllm_gpu_memory_utilization", 0.3, "training needs the rest"),
+        ]
+    if not generator.startswith(("http://", "https://")):
+        raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
+    return [
+        Setting("use_vllm", True, "recipe: generator"),
+        Setting("vllm_mode", "server", "an address was given"),
+        Setting("vllm_server_base_url", generator, "recipe: generator"),
+    ]
+
+
+def warm(stage: Stage, machine: Machine, longest: int) -> list[Setting]:
+    """Arguments of TRL's SFT trainer."""
+    return [
+        *common(stage, machine, stage.recipe.tasks),
+        Setting("max_length", longest, "the longest demonstration: none is cut"),
+        Setting("packing", False, "demonstrations must not see each other"),
+        Setting("dataset_kwargs", {"skip_prepare_dataset": True}, "the engine tokenises itself"),
+        Setting("remove_unused_columns", False, "as above"),
+    ]

@@ -1,0 +1,103 @@
+"""Tasks of several turns in training: plain turns played by us, tool calls played by TRL."""
+
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from coevolve.core.rollout import Message, StopReason
+from coevolve.core.task import Task
+from coevolve.domains.turns import Episode, TurnDomain
+from coevolve.policies.local import render
+
+if TYPE_CHECKING:
+    from coevolve.engines.trl.grpo import Trainer
+
+
+@dataclass
+class Dialogue:
+    """One attempt as it grows: tokens of both sides, and which of them are the policy's own."""
+
+    episode: Episode
+    limit: int
+    """Most turns of the policy."""
+    prompt_ids: list[int]
+    ids: list[int] = field(default_factory=list)
+    own: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    turns: list[Message] = field(default_factory=list)
+    text: str = ""
+    """What the policy said last."""
+    stop: StopReason = StopReason.END
+    over: bool = False
+
+    def say(self, ids: list[int], own: bool, logprobs: list[float] | None = None) -> None:
+        self.ids += ids
+        self.own += [int(own)] * len(ids)
+        self.logprobs += logprobs or [0.0] * len(ids)
+
+
+def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialogue]:
+    """Let all rows of a step play to their end, turn by turn together."""
+    tokenizer, most = trainer._tokenizer, trainer.max_completion_length
+    dialogues = [
+        Dialogue(episode, limit, render(tokenizer, prompt.messages))
+        for (episode, limit), prompt in zip(episodes, trainer.prompts(), strict=True)
+    ]
+    turn = 0
+    while rows := [row for row, dialogue in enumerate(dialogues) if not dialogue.over]:
+        playing = [dialogues[row] for row in rows]
+        room = most - max(len(dialogue.ids) for dialogue in playing)
+        ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
+        answers = trainer.draw(ids, trainer.seeds(turn, rows), max(room, 1))
+        turn += 1
+        for dialogue, answer in zip(playing, answers, strict=True):
+            dialogue.say(list(answer.tokens), True, list(answer.logprobs))
+            dialogue.text = tokenizer.decode(answer.tokens, skip_special_tokens=True)
+            dialogue.turns.append(Message(role="assistant", content=dialogue.text))
+            if not answer.ended:
+                dialogue.over, dialogue.stop = True, StopReason.LENGTH
+                continue
+            reply = dialogue.episode.reply(dialogue.text)
+            if reply is None:
+                dialogue.over = True
+                continue
+            heard = reply_ids(tokenizer, reply)
+            if turn >= dialogue.limit or len(dialogue.ids) + len(heard) >= most:
+                dialogue.over = True
+                dialogue.stop = StopReason.TURNS if turn >= dialogue.limit else StopReason.LENGTH
+                continue
+            dialogue.say(heard, False)
+            dialogue.turns.append(Message(role="user", content=reply))
+    return dialogues
+
+
+def reply_ids(tokenizer: Any, reply: str) -> list[int]:
+    """The tokens between the end of one answer and the beginning of the next."""
+    before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
+    after = [*before, {"role": "user", "content": reply}]
+    short: list[int] = tokenizer.apply_chat_template(before, tokenize=True, return_dict=False)
+    whole: list[int] = tokenizer.apply_chat_template(
+        after, tokenize=True, return_dict=False, add_generation_prompt=True
+    )
+    if tokenizer.eos_token_id in short:  # what follows the end token belongs to the reply
+        short = short[: len(short) - short[::-1].index(tokenizer.eos_token_id)]
+    return whole[len(short) :]
+
+
+def environment(domain: TurnDomain, tasks: list[Task]) -> type:
+    """What TRL's `environment_factory` makes: a class with `reset` and a method per tool."""
+
+    def reset(self: Any, **row: Any) -> None:
+        self._episode = domain.begin(tasks[row["task"]])
+
+    def tool(name: str) -> Any:
+        method = getattr(type(domain.begin(tasks[0])), name)
+
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return method(self._episode, *args, **kwargs)
+
+        return call
+
+    members: dict[str, Any] = {name: tool(name) for name in domain.tools}
+    return type("Environment", (), {**members, "reset": reset, "_episode": None})

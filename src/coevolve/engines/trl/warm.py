@@ -1,0 +1,65 @@
+"""The warm start: supervised training on oracle answers, through TRL's SFT trainer.
+
+Answers are tokenised exactly as they would be drawn, so that GRPO goes on where this ends.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from coevolve.core.rollout import Message
+from coevolve.core.seeds import derive
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.engines.base import Stage
+from coevolve.engines.order import order
+from coevolve.evaluation.language import instructions
+from coevolve.policies.base import Prompt, Sampling
+from coevolve.policies.local import LocalPolicy, render
+from coevolve.policies.models import Loaded
+
+IGNORED = -100
+
+
+def example(tokenizer: Any, messages: Sequence[Message], answer: str) -> dict[str, list[int]]:
+    """Token ids of a prompt and its answer, and labels that leave the prompt out."""
+    prompt = render(tokenizer, tuple(messages))
+    text: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
+    said = [*text, tokenizer.eos_token_id]
+    return {"input_ids": prompt + said, "labels": [IGNORED] * len(prompt) + said}
+
+
+def examples(
+    stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain], loaded: Loaded
+) -> list[dict[str, list[int]]]:
+    """All demonstrations of a stage in the order in which they are shown."""
+    count = stage.recipe.steps * stage.recipe.tasks
+    own = round(stage.recipe.replay * count)
+    shown = order(len(tasks), count - own, stage.seed)
+    made: dict[int, dict[str, list[int]]] = {}
+    for index in shown:
+        if index not in made:
+            domain = domains[tasks[index].domain]
+            style = stage.style or loaded.styles.get(domain.name, "")
+            messages = domain.prompt(tasks[index], style)
+            answer = domain.oracle(tasks[index], style)
+            made[index] = example(loaded.tokenizer, messages, answer)
+    rows = [made[index] for index in shown]
+    if own:
+        earlier = replayed(loaded, stage)
+        rows += [earlier[index] for index in order(len(earlier), own, derive(stage.seed, "replay"))]
+        rows = [rows[index] for index in order(len(rows), count, derive(stage.seed, "mix"))]
+    return rows
+
+
+def replayed(loaded: Loaded, stage: Stage) -> list[dict[str, list[int]]]:
+    """The policy's own answers to general instructions, before it is trained."""
+    policy = LocalPolicy(stage.model, loaded=loaded)
+    asked = [
+        task.messages for task in instructions(400, derive(stage.seed, "replay"), held_out=False)
+    ]
+    sampling = Sampling(temperature=0.7, max_tokens=96, seed=stage.seed)
+    answers = policy.answer([Prompt(messages) for messages in asked], sampling)
+    return [
+        example(loaded.tokenizer, messages, answer.text)
+        for messages, answer in zip(asked, answers, strict=True)
+    ]

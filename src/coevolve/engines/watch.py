@@ -1,0 +1,98 @@
+"""The watch: ends a stage that goes wrong, with a reason. It only reads the metrics of steps."""
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from statistics import fmean
+
+from pydantic import Field
+
+from coevolve.core.rollout import Value
+
+
+class Limits(Value):
+    """When a stage has gone wrong."""
+
+    patience: int = Field(default=5, ge=1)
+    """Steps in a row that must be over a limit."""
+    entropy_share: float = Field(default=0.1, ge=0)
+    """Entropy below this share of what the stage began with is a collapse; 0 turns it off."""
+    drift: float = Field(default=1.0, gt=0)
+    """Nats per token away from the starting policy."""
+    dead_share: float = Field(default=1.0, gt=0)
+    """Share of groups whose rollouts all earned the same; above 1 turns it off."""
+    length_factor: float = Field(default=3.0, gt=1)
+    """Mean answer length, as a multiple of what the stage began with."""
+    reward_share: float = Field(default=0.4, ge=0)
+    """Reward, averaged over `patience` steps, below this share of its best; 0 turns it off."""
+    cut_share: float = Field(default=0.5, gt=0)
+    """Share of answers cut off at the limit, if the stage began with less than half of it."""
+
+
+class Watch:
+    """Sees every step once and says why to stop, or None."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.first: dict[str, float] = {}
+        self.strikes: dict[str, int] = {}
+        self.rewards: deque[float] = deque(maxlen=limits.patience)
+        self.best = 0.0
+
+    def see(self, metrics: Mapping[str, float]) -> str | None:
+        """The reason to stop after a step with these metrics."""
+        for name in ("loss", "grad_norm"):
+            value = metrics.get(name, 0.0)
+            if not math.isfinite(value):
+                return f"{name} is {value}: lower learning_rate, or look at the last rollouts"
+        if "reward" not in metrics:  # supervised: entropy is meant to fall, and there are no groups
+            return None
+        for name, value in metrics.items():
+            self.first.setdefault(name, value)
+        self.rewards.append(metrics["reward"])
+        if len(self.rewards) == self.limits.patience:
+            self.best = max(self.best, fmean(self.rewards))
+        for rule, alarm in self.alarms(metrics).items():
+            self.strikes[rule] = self.strikes.get(rule, 0) + 1 if alarm else 0
+            if alarm and self.strikes[rule] >= self.limits.patience:
+                return f"{alarm}, {self.strikes[rule]} steps in a row"
+        return None
+
+    @property
+    def calm(self) -> bool:
+        """Whether the last step was within all limits, so that its weights can be called good."""
+        return not any(self.strikes.values())
+
+    def alarms(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        """Every rule with what is wrong, empty where nothing is."""
+        limits, first = self.limits, self.first
+        found = dict.fromkeys(("entropy", "drift", "dead", "length", "reward", "cut"), "")
+        if "entropy" in metrics and metrics["entropy"] < limits.entropy_share * first["entropy"]:
+            found["entropy"] = (
+                f"entropy collapsed from {first['entropy']:.3g} to {metrics['entropy']:.3g}: "
+                "raise temperature or entropy, or lower learning_rate"
+            )
+        if metrics.get("drift", 0.0) > limits.drift:
+            found["drift"] = (
+                f"the policy is {metrics['drift']:.2g} nats per token away from its start "
+                f"(limit {limits.drift}): raise kl or lower learning_rate"
+            )
+        if metrics.get("dead", 0.0) >= limits.dead_share:
+            found["dead"] = (
+                f"{metrics['dead']:.0%} of the groups are dead, there is nothing to learn from: "
+                "take easier or harder tasks, larger groups or a finer reward"
+            )
+        if metrics.get("length", 0.0) > limits.length_factor * max(first.get("length", 0.0), 8.0):
+            found["length"] = (
+                f"answers grew from {first['length']:.0f} to {metrics['length']:.0f} tokens: "
+                "penalise length or lower max_tokens"
+            )
+        if fmean(self.rewards) < limits.reward_share * self.best:
+            found["reward"] = (
+                f"reward fell from {self.best:.3f} to {fmean(self.rewards):.3f}: "
+                "lower learning_rate, or raise kl"
+            )
+        cut = metrics.get("cut", 0.0)
+        if cut > limits.cut_share and first.get("cut", 0.0) < limits.cut_share / 2:
+            found["cut"] = f"{cut:.0%} of the answers are cut off: raise max_tokens"
+        return found

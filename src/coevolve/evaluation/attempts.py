@@ -1,0 +1,74 @@
+"""Attempts at tasks, part by part, so that finished parts need not be made again.
+
+Invariant: parts are cut by the list of tasks and the settings alone, so an evaluation that was
+interrupted asks for the same batches, and gets the same answers, as one that was not.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.evaluation.judge import judge
+from coevolve.policies.base import Policy, Prompt, Sampling
+
+
+class Parts(Protocol):
+    """Where finished parts are kept."""
+
+    def load(self, number: int, tasks: Sequence[Task]) -> list[Rollout] | None:
+        """The attempts of a part that is finished, None for one that is not."""
+        ...
+
+    def keep(self, number: int, rollouts: Sequence[Rollout]) -> None:
+        """Write a part down, whole or not at all."""
+        ...
+
+
+def cut(tasks: Sequence[Task], samples: int, batch: int) -> list[Sequence[Task]]:
+    """Tasks in parts of about `batch` attempts; attempts at one task stay together."""
+    size = max(1, batch // samples)
+    return [tasks[first : first + size] for first in range(0, len(tasks), size)]
+
+
+def attempts(
+    domain: Domain,
+    policy: Policy,
+    tasks: Sequence[Task],
+    sampling: Sampling,
+    *,
+    style: str = "",
+    samples: int = 1,
+    batch: int = 64,
+    parts: Parts | None = None,
+) -> Iterator[Rollout]:
+    """`samples` attempts at every task, in order; what `parts` has is not asked again."""
+    for number, part in enumerate(cut(tasks, samples, batch)):
+        found = parts.load(number, part) if parts else None
+        if found is None:
+            found = ask(domain, policy, part, sampling, style, samples)
+            if parts:
+                parts.keep(number, found)
+        yield from found
+
+
+def ask(
+    domain: Domain,
+    policy: Policy,
+    tasks: Sequence[Task],
+    sampling: Sampling,
+    style: str,
+    samples: int,
+) -> list[Rollout]:
+    """All attempts at some tasks, asked for at once."""
+    prompts = [
+        Prompt(domain.prompt(task, style), task, sample)
+        for task in tasks
+        for sample in range(samples)
+    ]
+    completions = policy.answer(prompts, sampling)
+    return [
+        judge(domain, prompt, completion, policy.name)
+        for prompt, completion in zip(prompts, completions, strict=True)
+    ]

@@ -1,0 +1,55 @@
+"""The one place where an answer becomes a rollout, in training as in evaluation."""
+
+from coevolve.core.rollout import Message, Outcome, Rollout
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.policies.base import Completion, Prompt
+
+
+def judge(
+    domain: Domain, prompt: Prompt, completion: Completion, policy: str, step: int = -1
+) -> Rollout:
+    """The rollout of a single answer."""
+    task = _task(prompt)
+    tokens = completion.completion_tokens or None
+    turns = (Message(role="assistant", content=completion.text),)
+    outcome = domain.verify(task, completion.text, tokens)
+    return record(prompt, completion, turns, outcome, policy, step)
+
+
+def record(
+    prompt: Prompt,
+    completion: Completion,
+    turns: tuple[Message, ...],
+    outcome: Outcome,
+    policy: str,
+    step: int = -1,
+) -> Rollout:
+    """The rollout of an attempt whose outcome is known; `turns` is what came after the prompt."""
+    task = _task(prompt)
+    logprobs, entropies = completion.logprobs, completion.entropies
+    return Rollout.model_construct(  # nothing in it comes from outside, so nothing is checked again
+        task_id=task.id,
+        domain=task.domain,
+        split=task.split,
+        bucket=task.bucket,
+        messages=(*prompt.messages, *turns),
+        outcome=outcome,
+        stop=completion.stop,
+        sample=prompt.sample,
+        policy=policy,
+        prompt_tokens=completion.prompt_tokens,
+        completion_tokens=completion.completion_tokens,
+        mean_logprob=sum(logprobs) / len(logprobs) if logprobs else None,
+        min_logprob=min(logprobs) if logprobs else None,
+        entropy=sum(entropies) / len(entropies) if entropies else None,
+        seconds=completion.seconds,
+        step=step,
+        group="" if step < 0 else f"{step}/{task.id}",
+    )
+
+
+def _task(prompt: Prompt) -> Task:
+    if prompt.task is None:
+        raise ValueError("a prompt without a task cannot be judged")
+    return prompt.task

@@ -1,0 +1,1 @@
+"""Rollouts as evidence: how they are kept and read."""

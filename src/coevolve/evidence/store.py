@@ -1,0 +1,85 @@
+"""Rollouts as Parquet files. A file appears only when it is complete; none is ever changed.
+
+SCHEMA is the documented format; VERSION goes into every file and rises with any change of it.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyarrow import parquet
+
+from coevolve.core.rollout import Rollout
+
+VERSION = "1"
+
+SCHEMA = pyarrow.schema(
+    [
+        ("task_id", pyarrow.string()),
+        ("domain", pyarrow.string()),
+        ("split", pyarrow.string()),
+        ("policy", pyarrow.string()),
+        ("step", pyarrow.int32()),  # optimiser step it was drawn for, from 0; -1 outside training
+        ("group", pyarrow.string()),  # rollouts that are compared with each other
+        ("sample", pyarrow.int32()),  # which of the group, from 0
+        ("bucket", pyarrow.map_(pyarrow.string(), pyarrow.string())),
+        ("messages", pyarrow.list_(pyarrow.struct([("role", pyarrow.string()),
+                                                   ("content", pyarrow.string())]))),
+        ("reward", pyarrow.float64()),
+        ("components", pyarrow.map_(pyarrow.string(), pyarrow.float64())),
+        ("valid", pyarrow.bool_()),
+        ("optimal", pyarrow.bool_()),
+        ("failure", pyarrow.string()),  # null for valid answers
+        ("details", pyarrow.string()),  # JSON: where and how it failed
+        ("stop", pyarrow.string()),
+        ("prompt_tokens", pyarrow.int32()),
+        ("completion_tokens", pyarrow.int32()),
+        ("mean_logprob", pyarrow.float32()),  # of the drawn tokens, in nats
+        ("min_logprob", pyarrow.float32()),
+        ("entropy", pyarrow.float32()),  # mean over the drawn tokens, in nats
+        ("seconds", pyarrow.float32()),  # wall time of drawing, shared out evenly over a batch
+    ],
+    metadata={"coevolve_rollouts": VERSION},
+)  # fmt: skip
+
+
+def as_row(rollout: Rollout) -> dict[str, Any]:
+    """A rollout in the columns of SCHEMA."""
+    row = rollout.model_dump(exclude={"outcome", "bucket", "messages"})
+    outcome = rollout.outcome
+    row.update(
+        split=str(rollout.split),
+        stop=str(rollout.stop),
+        bucket=[(name, str(label)) for name, label in rollout.bucket.items()],
+        messages=[{"role": turn.role, "content": turn.content} for turn in rollout.messages],
+        reward=outcome.reward,
+        components=list(outcome.components.items()),
+        valid=outcome.valid,
+        optimal=outcome.optimal,
+        failure=outcome.failure,
+        details=json.dumps(outcome.details),
+    )
+    return row
+
+
+def write(rollouts: Iterable[Rollout], path: Path) -> None:
+    """Write a file of rollouts, whole or not at all."""
+    table = pyarrow.Table.from_pylist([as_row(rollout) for rollout in rollouts], schema=SCHEMA)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        parquet.write_table(table, partial, compression="zstd")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read(folder: Path) -> pyarrow.Table:
+    """All rollouts below a folder, in the order of the file names."""
+    files = sorted(folder.rglob("*.parquet"))
+    if not files:
+        return SCHEMA.empty_table()
+    return pyarrow.concat_tables([parquet.read_table(file, schema=SCHEMA) for file in files])

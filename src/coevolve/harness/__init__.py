@@ -1,0 +1,1 @@
+"""All on the training side that is not weights. Imports without torch."""

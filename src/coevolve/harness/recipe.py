@@ -1,0 +1,46 @@
+"""The recipe: the few numbers of a training stage that people tune. The engine derives the rest."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from coevolve.core.rollout import Value
+
+Loss = Literal["grpo", "dr_grpo", "dapo", "bnpo", "gspo", "cispo", "luspo", "sapo", "vespo"]
+
+
+class Recipe(Value):
+    """How one stage trains."""
+
+    steps: int = Field(default=60, ge=1, le=1_000_000)
+    """Optimiser steps."""
+    learning_rate: float = Field(default=1e-5, gt=0, le=1)
+    """Constant after a short warm-up."""
+    tasks: int = Field(default=16, ge=1, le=65_536)
+    """Tasks per step (demonstrations per step in a warm start)."""
+    group: int = Field(default=8, ge=2, le=1_024)
+    """Rollouts per task, compared with each other. Not used in a warm start."""
+    micro_batch: int = Field(default=0, ge=0)
+    """Rollouts per forward and backward pass; lower it when memory runs out. Must divide tasks x
+    group. 0: as many as the model's size suggests."""
+    loss: Loss = "dapo"
+    """Which of GRPO's variants."""
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    """How far a token's probability ratio may fall before its gradient is cut."""
+    clip_high: float = Field(default=0.27, gt=0, le=10)
+    """How far it may rise."""
+    kl: float = Field(default=0.0, ge=0, le=10)
+    """Weight of the divergence from the starting policy; 0 needs no reference model."""
+    entropy: float = Field(default=0.0, ge=0, le=1)
+    """Weight of the entropy bonus."""
+    temperature: float = Field(default=1.0, gt=0, le=5)
+    """Of the rollouts."""
+    max_tokens: int = Field(default=256, ge=1, le=131_072)
+    """Tokens after which an answer is cut off."""
+    lora: int = Field(default=0, ge=0, le=1_024)
+    """Rank of low-rank adapters; 0 trains all weights."""
+    replay: float = Field(default=0.0, ge=0, lt=1)
+    """Warm start: share of demonstrations that are the policy's own earlier answers to general
+    instructions, so that it does not lose its language."""
+    generator: str = "local"
+    """Who draws the rollouts: local, vllm (in this process), or the address of a vLLM server."""

@@ -1,0 +1,20 @@
+"""The pocket policy: a small language model that knows the lake, and how it is built.
+
+Importing this package, or its vocabulary, needs nothing but the standard library.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+
+from coevolve.core.errors import UserError
+
+
+def folder() -> Path:
+    """Where the shipped model lies: a transformers folder with `build.json` and `rates.json`."""
+    weights = Path(str(files(__name__))) / "weights"
+    if not (weights / "model.safetensors").is_file():
+        raise UserError(
+            f"the pocket policy has no weights at {weights}; build them with "
+            f"`coevolve pocket build --output {weights}`"
+        )
+    return weights

@@ -1,0 +1,93 @@
+"""Demonstrations as arrays, and the file they are kept in.
+
+Invariant: all a demonstration holds is cells of one numbering (see the vocabulary), so training
+needs neither the domain nor its solver.
+"""
+
+import os
+import zlib
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coevolve.core.errors import UserError
+
+AGENTS, POSITIONS, HOLES = 5, 32, 50
+"""The most that a demonstration has room for."""
+NONE = 255
+"""Fills the room that a demonstration does not need."""
+
+BROKEN = (ValueError, KeyError, EOFError, AttributeError, TypeError, BadZipFile, zlib.error)
+"""What numpy raises on files that are something else."""
+
+
+class Demonstrations(NamedTuple):
+    """Boards and one optimal plan each."""
+
+    size: NDArray[np.uint8]
+    """(count): cells along one side."""
+    holes: NDArray[np.uint8]
+    """(count, HOLES): cells in ascending order, then NONE."""
+    plan: NDArray[np.uint8]
+    """(count, POSITIONS, AGENTS): where each agent is at each time, starts first, goals last."""
+
+    @property
+    def total(self) -> int:
+        return len(self.size)
+
+    def digest(self) -> str:
+        """A hash of the contents, to tell whether two builds saw the same demonstrations."""
+        state = sha256()
+        for array in self:
+            state.update(array.tobytes())
+        return state.hexdigest()
+
+
+def empty(count: int) -> Demonstrations:
+    """Room for `count` demonstrations."""
+    return Demonstrations(
+        np.full(count, NONE, np.uint8),
+        np.full((count, HOLES), NONE, np.uint8),
+        np.full((count, POSITIONS, AGENTS), NONE, np.uint8),
+    )
+
+
+def write(demonstrations: Demonstrations, path: Path) -> None:
+    """Write an .npz file that appears only when it is complete."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as file:
+                np.savez_compressed(
+                    file,
+                    size=demonstrations.size,
+                    holes=demonstrations.holes,
+                    plan=demonstrations.plan,
+                )
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read(path: Path) -> Demonstrations:
+    """Read what `write` wrote."""
+    fix = "make it with `coevolve pocket demonstrations`"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            size, holes, plan = file["size"].reshape(-1), file["holes"], file["plan"]
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}; {fix}") from None
+    except BROKEN:
+        raise UserError(f"{path} holds no demonstrations; {fix}") from None
+    count = len(size)
+    shapes = (holes.shape, plan.shape)
+    if not count or shapes != ((count, HOLES), (count, POSITIONS, AGENTS)):
+        raise UserError(f"{path} holds {count} demonstrations of shapes {shapes}; {fix}")
+    return Demonstrations(size, holes, plan)

@@ -1,0 +1,132 @@
+"""Demonstrations as batches of tokens, on whatever device they lie.
+
+Every board is shown in one of its eight rotations and reflections and with its agents in random
+order, drawn anew each time. Invariant: only the answer and its end are learned, never the prompt.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from coevolve.pocket import vocabulary as words
+from coevolve.pocket.arrays import NONE, Demonstrations
+
+IGNORED = -100
+"""The label of tokens that are not learned."""
+SYMMETRIES = 8
+LENGTH_STEP = 16
+"""Batches are padded to a multiple of this, so that few different shapes occur."""
+
+
+class Data(NamedTuple):
+    """Demonstrations on a device, and where each symmetry takes each cell."""
+
+    size: Tensor
+    holes: Tensor
+    plan: Tensor
+    turned: Tensor
+    """(SYMMETRIES, sizes, 256): cell to cell; NONE stays NONE."""
+
+
+class Draw(NamedTuple):
+    """What is random about a batch; one of each per row."""
+
+    pick: Tensor
+    """Which demonstration."""
+    turn: Tensor
+    """Which symmetry."""
+    rank: Tensor
+    """(rows, AGENTS), each from 0 to 1: agents are listed in the order of these."""
+
+
+def to_device(demonstrations: Demonstrations, device: str) -> Data:
+    size, holes, plan = (torch.from_numpy(array).to(device) for array in demonstrations)
+    return Data(size, holes, plan, make_symmetries().to(device))
+
+
+def make_symmetries() -> Tensor:
+    """Where each cell of a board of each size goes."""
+    table = torch.full((SYMMETRIES, len(words.SIZES), 256), NONE, dtype=torch.long)
+    for symmetry in range(SYMMETRIES):
+        for index, size in enumerate(words.SIZES):
+            for row in range(size):
+                for column in range(size):
+                    r = size - 1 - row if symmetry & 1 else row
+                    c = size - 1 - column if symmetry & 2 else column
+                    r, c = (c, r) if symmetry & 4 else (r, c)
+                    table[symmetry, index, row * words.SIDE + column] = r * words.SIDE + c
+    return table
+
+
+def draw(data: Data, rows: int, generator: torch.Generator) -> Draw:
+    """A random batch; the generator must be of the data's device."""
+    device, agents = data.size.device, data.plan.shape[2]
+    return Draw(
+        torch.randint(len(data.size), (rows,), device=device, generator=generator),
+        torch.randint(SYMMETRIES, (rows,), device=device, generator=generator),
+        torch.rand((rows, agents), device=device, generator=generator),
+    )
+
+
+def make_batch(data: Data, drawn: Draw) -> tuple[Tensor, Tensor]:
+    """Token ids and labels, padded on the right."""
+    size = data.size[drawn.pick].long() - words.SIZES[0]
+    turned = data.turned[drawn.turn, size]
+    holes = turned.gather(1, data.holes[drawn.pick].long()).sort(dim=1).values
+    plan = data.plan[drawn.pick].long()
+    plan = turned.gather(1, plan.flatten(1)).reshape(plan.shape)
+    absent = plan[:, 0] == NONE
+    order = (drawn.rank + 2.0 * absent).argsort(dim=1)
+    plan = plan.gather(2, order[:, None].expand_as(plan))
+    prompt, prompt_shown = lay_prompt(size, holes, plan)
+    answer, answer_shown = lay_answer(plan)
+    return pack(
+        torch.cat((prompt, answer), 1),
+        torch.cat((prompt_shown, answer_shown), 1),
+        prompt.shape[1],
+    )
+
+
+def lay_prompt(size: Tensor, holes: Tensor, plan: Tensor) -> tuple[Tensor, Tensor]:
+    """A token for everything a prompt can hold, and whether this one holds it."""
+    last = (plan[:, :, 0] != NONE).sum(1) - 1
+    goals = plan.gather(1, last[:, None, None].expand(-1, 1, plan.shape[2]))[:, 0]
+
+    def word(token: int) -> Tensor:
+        return torch.full_like(size, token)[:, None]
+
+    columns = (
+        (size + words.FIRST_SIZE)[:, None],
+        *(word(words.HOLES), holes + words.FIRST_CELL),
+        *(word(words.STARTS), plan[:, 0] + words.FIRST_CELL),
+        *(word(words.GOALS), goals + words.FIRST_CELL),
+        word(words.PLAN),
+    )
+    tokens = torch.cat(columns, 1)
+    return tokens, tokens != NONE + words.FIRST_CELL
+
+
+def lay_answer(plan: Tensor) -> tuple[Tensor, Tensor]:
+    """The same for the answer: after each slash the cells of one time step, then the end."""
+    steps = plan[:, 1:]  # the starts are in the prompt
+    slash = torch.full_like(steps[:, :, :1], words.SLASH)
+    shown = steps != NONE
+    slash_shown = shown[:, :, :1].clone()
+    slash_shown[:, 0] = False  # it stands between time steps, not before the first
+    end = torch.full_like(plan[:, 0, :1], words.END)
+    tokens = torch.cat((slash, steps + words.FIRST_CELL), 2).flatten(1)
+    shown = torch.cat((slash_shown, shown), 2).flatten(1)
+    return torch.cat((tokens, end), 1), torch.cat((shown, torch.ones_like(end).bool()), 1)
+
+
+def pack(tokens: Tensor, shown: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
+    """Close the gaps of what is not shown; labels are the tokens right of the prompt."""
+    learned = shown.clone()
+    learned[:, :prompt_width] = False
+    tokens = torch.where(shown, tokens, words.PAD)
+    labels = torch.where(learned, tokens, IGNORED)
+    order = (~shown).long().argsort(dim=1, stable=True)
+    longest = int(shown.sum(1).max())
+    order = order[:, : -(-longest // LENGTH_STEP) * LENGTH_STEP]
+    return tokens.gather(1, order), labels.gather(1, order)

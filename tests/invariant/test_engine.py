@@ -1,0 +1,198 @@
+"""What must hold of training, whatever is trained: order, resumption, agreement, evidence."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="training needs the extra `train`")
+
+import torch
+from training import lake_tasks, stage, weights
+
+from coevolve.core.errors import EngineError, SplitError, UserError
+from coevolve.core.splits import Split
+from coevolve.domains.registry import get_domain
+from coevolve.engines.base import Progress
+from coevolve.engines.trl.engine import TrlEngine
+from coevolve.engines.trl.folder import StageFolder
+from coevolve.evidence.store import read
+
+HERE = Path(__file__).parent
+
+
+def run(folder: Path, **changes: object) -> list[Progress]:
+    """Train, and return what was observed."""
+    seen: list[Progress] = []
+    TrlEngine().train(stage(folder, **changes), lake_tasks(8), seen.append)
+    return seen
+
+
+def difference(one: Path, other: Path) -> tuple[float, float]:
+    """How far two policies are from each other, and from where they started, on average."""
+    from coevolve.pocket import folder
+
+    first, second, start = weights(one / "policy"), weights(other / "policy"), weights(folder())
+    apart = sum((first[name] - second[name]).abs().sum().item() for name in first)
+    moved = sum((first[name] - start[name]).abs().sum().item() for name in first)
+    return apart, moved
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stage that was never disturbed."""
+    folder = tmp_path_factory.mktemp("stages") / "whole"
+    assert [progress.step for progress in run(folder)] == [1, 2, 3, 4]
+    return folder
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from training import lake_tasks, stage
+from coevolve.engines.trl.engine import TrlEngine
+
+def observe(progress):
+    if progress.step == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+TrlEngine().train(stage(Path(sys.argv[1])), lake_tasks(8), observe)
+"""
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_killed_and_resumed_is_as_if_never_killed(whole: Path, tmp_path: Path, step: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "stage"), str(step)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
+    assert not (tmp_path / "stage" / "result.json").exists()
+    run(tmp_path / "stage")
+    expected, found = weights(whole / "policy"), weights(tmp_path / "stage" / "policy")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    one, other = read(whole / "rollouts"), read(tmp_path / "stage" / "rollouts")
+    for column in ("task_id", "sample", "step", "messages", "reward", "mean_logprob"):
+        assert one[column].to_pylist() == other[column].to_pylist(), column
+
+
+def test_done_is_done(whole: Path) -> None:
+    assert run(whole) == []
+
+
+def test_another_stage_is_refused(whole: Path) -> None:
+    with pytest.raises(UserError, match="different: seed"):
+        run(whole, seed=1)
+
+
+def test_micro_batches_and_accumulation_agree(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, recipe={"micro_batch": 2})
+    apart, moved = difference(whole, tmp_path)
+    assert moved > 0
+    assert apart < 0.05 * moved
+    pairs = zip(StageFolder(whole).lines(), StageFolder(tmp_path).lines(), strict=True)
+    for one, other in list(pairs)[:1]:
+        assert one["reward"] == other["reward"]
+        assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-3)
+
+
+def test_two_processes_agree_with_one(whole: Path, tmp_path: Path) -> None:
+    seen = run(tmp_path / "two", processes=2)
+    assert [progress.step for progress in seen] == [1, 2, 3, 4]
+    apart, moved = difference(whole, tmp_path / "two")
+    assert apart < 0.05 * moved
+    one, two = read(whole / "rollouts"), read(tmp_path / "two" / "rollouts")
+    first = [
+        {
+            (row["group"], row["sample"]): row["messages"]
+            for row in rows.to_pylist()
+            if not row["step"]
+        }
+        for rows in (one, two)
+    ]
+    assert len(first[0]) == 8
+    assert first[0] == first[1]
+
+
+def test_training_and_sampling_agree(whole: Path) -> None:
+    gaps = [line["logprob_gap_max"] for line in StageFolder(whole).lines()]
+    assert len(gaps) == 4
+    assert max(gaps) < 1e-3
+
+
+def test_a_reward_in_training_is_the_reward_in_evaluation(whole: Path) -> None:
+    domain = get_domain("lake")
+    tasks = {task.id: task for task in lake_tasks(8)}
+    rows = read(whole / "rollouts").to_pylist()
+    assert len(rows) == 4 * 2 * 4
+    for row in rows:
+        text = row["messages"][-1]["content"]
+        outcome = domain.verify(tasks[row["task_id"]], text, row["completion_tokens"])
+        assert (outcome.reward, outcome.valid, outcome.failure) == (
+            row["reward"], row["valid"], row["failure"],
+        )  # fmt: skip
+
+
+def test_every_rollout_is_recorded_with_its_measures(whole: Path) -> None:
+    rows = read(whole / "rollouts").to_pylist()
+    groups: dict[str, list[int]] = {}
+    for row in rows:
+        groups.setdefault(row["group"], []).append(row["sample"])
+        assert row["split"] == "train"
+        assert row["completion_tokens"] > 0 < row["prompt_tokens"]
+        assert row["min_logprob"] <= row["mean_logprob"] <= 0 <= row["entropy"]
+        assert row["seconds"] > 0
+        assert set(dict(row["components"])) == {"accuracy", "length"}
+    assert all(sorted(samples) == [0, 1, 2, 3] for samples in groups.values())
+    assert len(groups) == 8
+
+
+def test_tasks_of_other_splits_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SplitError, match="dev"):
+        TrlEngine().train(stage(tmp_path), lake_tasks(2, Split.DEV))
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from training import lake_tasks, stage
+from coevolve.core.errors import EngineError
+from coevolve.engines.trl.engine import TrlEngine
+
+def observe(progress):
+    if progress.step == 3:  # from here on no file may grow over a megabyte, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+try:
+    TrlEngine().train(stage(Path(sys.argv[1])), lake_tasks(8), observe)
+except EngineError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def test_a_full_disk_loses_nothing_that_was_saved(whole: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, "-c", FULL, str(tmp_path / "stage")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "step 2 is saved" in done.stdout
+    run(tmp_path / "stage")
+    expected, found = weights(whole / "policy"), weights(tmp_path / "stage" / "policy")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(EngineError, match="cannot write"):
+        TrlEngine().train(stage(tmp_path / "file" / "stage"), lake_tasks(2))
+
+
+def test_steps_are_written_as_they_come(whole: Path) -> None:
+    lines = [json.loads(line) for line in (whole / "steps.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    for name in ("reward", "valid", "dead", "entropy", "length", "cut", "seconds", "tokens"):
+        assert all(name in line for line in lines), name

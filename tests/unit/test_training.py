@@ -1,0 +1,214 @@
+"""Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="training needs the extra `train`")
+
+import torch
+from training import Flat, Guessing, Looking, Words, lake_tasks, stage, weights
+
+from coevolve.core.errors import EngineError, UserError
+from coevolve.engines.order import order
+from coevolve.engines.trl import settings
+from coevolve.engines.trl.engine import TrlEngine
+from coevolve.engines.trl.folder import StageFolder
+from coevolve.evidence.store import read
+from coevolve.harness.recipe import Recipe
+from coevolve.pocket import folder as pocket_folder
+
+LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
+
+
+def test_the_recipe_stays_small() -> None:
+    assert len(Recipe.model_fields) <= 15
+
+
+def test_order_is_passes_over_everything() -> None:
+    found = order(5, 12, 7)
+    assert sorted(found[:5]) == sorted(found[5:10]) == [0, 1, 2, 3, 4]
+    assert found[:5] != found[5:10]
+    assert found == order(5, 12, 7) != order(5, 12, 8)
+
+
+def test_a_warm_start_learns_its_demonstrations(tmp_path: Path) -> None:
+    changes = {"steps": 12, "tasks": 8, "learning_rate": 1e-3}
+    result = TrlEngine().train(stage(tmp_path, kind="warm", recipe=changes), lake_tasks(8))
+    lines = StageFolder(tmp_path).lines()
+    assert result.steps == 12
+    assert lines[-1]["loss"] < 0.5 * lines[0]["loss"]
+    old, new = weights(pocket_folder()), weights(result.policy)
+    assert any(not torch.equal(old[name], new[name]) for name in old)
+
+
+def test_dead_groups_stop_a_stage_and_keep_the_start(tmp_path: Path) -> None:
+    domain = Flat()
+    changes = stage(tmp_path, recipe={"steps": 20}, limits={"patience": 3})
+    result = TrlEngine({"words": domain}).train(changes, domain.tasks(4))
+    assert result.stopped is not None
+    assert "100% of the groups are dead, there is nothing to learn from" in result.stopped
+    assert (result.policy, result.steps) == ("pocket", 0)
+    assert len(StageFolder(tmp_path).lines()) == 3
+
+
+def test_nan_stops_a_stage_and_keeps_the_last_good_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coevolve.engines.trl.grpo import Trainer
+
+    plain = Trainer._compute_loss
+
+    def poisoned(self: Any, model: Any, inputs: Any) -> Any:
+        loss = plain(self, model, inputs)
+        return loss * float("nan") if self.state.global_step == 4 else loss
+
+    monkeypatch.setattr(Trainer, "_compute_loss", poisoned)
+    domain = Words()
+    result = TrlEngine({"words": domain}).train(
+        stage(tmp_path, recipe={"steps": 8}, limits=LAX), domain.tasks(4)
+    )
+    assert result.stopped is not None
+    assert result.stopped.startswith("loss is nan")
+    assert result.steps == 4
+    assert all(torch.isfinite(tensor).all() for tensor in weights(result.policy).values())
+
+
+def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> None:
+    domain = Guessing()
+    domains = {"guessing": domain}
+    changes = stage(tmp_path, recipe={"steps": 2, "max_tokens": 60, "temperature": 2.0})
+    TrlEngine(domains).train(changes, domain.tasks(4))
+    rows = read(tmp_path / "rollouts").to_pylist()
+    assert len(rows) == 16
+    turns = [[turn["role"] for turn in row["messages"]] for row in rows]
+    assert max(len(roles) for roles in turns) > 2
+    for roles in turns:
+        assert roles == (["user", "assistant"] * 3)[: len(roles)]
+    for row in rows:
+        assert row["completion_tokens"] <= 60
+        assert dict(row["components"])["turns"] <= 3
+    assert {row["stop"] for row in rows} & {"turns", "length"}
+
+
+@pytest.fixture(scope="module")
+def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that knows nothing, with a real tokenizer and a template that knows tools."""
+    import trl
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    from coevolve.core.errors import PolicyError
+    from coevolve.policies.models import find
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(find("smollm2"))
+    except PolicyError as error:
+        pytest.skip(str(error))
+    template = Path(trl.__file__).parent / "chat_templates" / "qwen2_5.jinja"
+    tokenizer.chat_template = template.read_text("utf-8")
+    folder = tmp_path_factory.mktemp("models") / "caller"
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), num_attention_heads=2, num_key_value_heads=2, **shape,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_tools_are_called_in_training(
+    tmp_path: Path, caller: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from coevolve.engines.trl.grpo import Trainer
+    from coevolve.policies.generate import Answer
+
+    call = '<tool_call>\n{"name": "look", "arguments": {"place": "%s"}}\n</tool_call>'
+
+    def draw(self: Any, ids: list[list[int]], seeds: list[int], most: int) -> list[Answer]:
+        found = []
+        for row, seed in enumerate(seeds):
+            text = "done" if self.turn else call % ("here" if seed % 2 else "over there")
+            tokens = [*self._tokenizer(text)["input_ids"], self._tokenizer.eos_token_id]
+            found.append(Answer(tokens, [-1.0 - row] * len(tokens), [0.5] * len(tokens), True))
+        return found
+
+    monkeypatch.setattr(Trainer, "draw", draw)
+    domain = Looking()
+    changes = {"steps": 1, "max_tokens": 200, "group": 8}
+    TrlEngine({"looking": domain}).train(
+        stage(tmp_path, model=str(caller), recipe=changes), domain.tasks(2)
+    )
+    rows = read(tmp_path / "rollouts").to_pylist()
+    assert len(rows) == 16
+    for row in rows:
+        roles = [turn["role"] for turn in row["messages"]]
+        assert roles == ["user", "assistant", "tool", "assistant"]
+        assert "nothing at" in row["messages"][2]["content"]
+        assert dict(row["components"]) == {"turns": 1.0}
+    assert {row["messages"][2]["content"] for row in rows} == {
+        "nothing at here", "nothing at over there",
+    }  # fmt: skip
+
+
+def test_adapters_are_trained_alone_and_loaded_again(tmp_path: Path) -> None:
+    from coevolve.policies.models import load
+
+    domain = Words()
+    changes = {"steps": 2, "lora": 4, "learning_rate": 1e-2}
+    result = TrlEngine({"words": domain}).train(
+        stage(tmp_path / "a", recipe=changes), domain.tasks(4)
+    )
+    assert (Path(result.policy) / "adapter_config.json").exists()
+    assert not (Path(result.policy) / "model.safetensors").exists()
+    loaded = load(result.policy, training=True)
+    trained = [name for name, tensor in loaded.model.named_parameters() if tensor.requires_grad]
+    assert trained
+    assert all("lora" in name for name in trained)
+    again = stage(tmp_path / "b", model=result.policy, recipe={**changes, "kl": 0.1})
+    assert TrlEngine({"words": domain}).train(again, domain.tasks(4)).steps == 2
+    assert StageFolder(tmp_path / "b").lines()[-1]["kl"] >= 0
+
+
+@pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "bnpo", "gspo", "luspo", "sapo", "cispo"])
+def test_the_named_losses_train(tmp_path: Path, loss: str) -> None:
+    domain = Words()
+    changes = {"steps": 1, "loss": loss, "clip_high": 5.0 if loss == "cispo" else 0.3}
+    result = TrlEngine({"words": domain}).train(stage(tmp_path, recipe=changes), domain.tasks(2))
+    assert result.metrics["grad_norm"] > 0
+
+
+def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
+    machine = settings.Machine(cuda=False, mixes=False, size="small")
+    for changes, said in (
+        ({"micro_batch": 3}, "micro_batch 3 does not divide the 8"),
+        ({"loss": "cispo"}, "largest ratio"),
+        ({"generator": "vllm"}, "needs a GPU"),
+        ({"generator": "elsewhere"}, "is unknown"),
+    ):
+        with pytest.raises(UserError, match=said):
+            settings.grpo(stage(tmp_path, recipe=changes), machine)
+    with pytest.raises(UserError, match="cannot be shared by 3 processes"):
+        settings.grpo(stage(tmp_path, processes=3), machine)
+
+
+def test_every_setting_has_a_reason(tmp_path: Path) -> None:
+    found = TrlEngine().settings(stage(tmp_path))
+    assert len(found) > 20
+    assert all(reason for _, _, reason in found)
+
+
+def test_running_out_of_memory_is_loud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from coevolve.engines.trl.grpo import Trainer
+
+    def exhausted(*_: Any, **__: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("tried to allocate 20 GiB")
+
+    monkeypatch.setattr(Trainer, "_compute_loss", exhausted)
+    with pytest.raises(EngineError) as caught:
+        TrlEngine().train(stage(tmp_path), lake_tasks(4))
+    said = str(caught.value)
+    assert said.startswith("OUT OF MEMORY")
+    for part in ("1M parameters", "8 rollouts per pass", "40 tokens", "micro_batch = 4", "lora"):
+        assert part in said

@@ -1,0 +1,66 @@
+"""The watch stops what goes wrong, says why, and leaves alone what goes well."""
+
+import pytest
+
+from coevolve.engines.watch import Limits, Watch
+
+FINE = {
+    "loss": 0.1, "grad_norm": 0.5, "entropy": 0.4, "drift": 0.01, "dead": 0.3, "length": 40.0,
+    "cut": 0.02, "reward": 0.5,
+}  # fmt: skip
+
+
+def steps(*changes: dict[str, float]) -> list[str | None]:
+    watch = Watch(Limits(patience=3))
+    return [watch.see({**FINE, **change}) for change in ({}, *changes)]
+
+
+@pytest.mark.parametrize("name", ["loss", "grad_norm"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_stops_at_once(name: str, value: float) -> None:
+    found = steps({name: value})
+    assert found[0] is None
+    assert name in str(found[1])
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"entropy": 0.01}, "entropy collapsed from 0.4 to 0.01"),
+        ({"drift": 3.0}, "3 nats per token"),
+        ({"dead": 1.0}, "100% of the groups are dead"),
+        ({"length": 200.0}, "answers grew from 40 to 200"),
+        ({"cut": 0.8}, "80% of the answers are cut off"),
+    ],
+)
+def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:
+    assert steps(bad, bad)[-1] is None
+    stopped = steps(bad, bad, bad)[-1]
+    assert stopped is not None
+    assert said in stopped
+    assert "3 steps in a row" in stopped
+    assert steps(bad, bad, {}, bad)[-1] is None
+
+
+def test_a_reward_that_falls_apart_stops_a_stage() -> None:
+    good, bad = [{}] * 4, [{"reward": 0.05}] * 5
+    found = steps(*good, *bad)
+    assert found[-1] is not None
+    assert "reward fell from 0.500 to 0.050" in found[-1]
+    assert steps(*good, *[{"reward": 0.3}] * 9)[-1] is None
+
+
+def test_calm_is_false_from_the_first_strike_on() -> None:
+    watch = Watch(Limits())
+    watch.see(FINE)
+    assert watch.calm
+    watch.see({**FINE, "dead": 1.0})
+    assert not watch.calm
+    watch.see(FINE)
+    assert watch.calm
+
+
+def test_a_stage_that_begins_with_long_answers_is_not_blamed_for_them() -> None:
+    watch = Watch(Limits(patience=1))
+    assert watch.see({**FINE, "cut": 0.9}) is None
+    assert watch.see({**FINE, "cut": 0.95}) is None
