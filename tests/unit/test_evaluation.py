@@ -5,9 +5,10 @@ import pytest
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.lake.domain import LakeDomain
-from coevolve.evaluation.evaluate import rollouts, tally
+from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.heatmap import draw_heatmap
 from coevolve.evaluation.statistics import wilson
+from coevolve.evaluation.tally import tally
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
 
@@ -28,7 +29,7 @@ def tasks():
 
 
 def measured(name, tasks, seed=0):
-    return tally(rollouts(DOMAIN, ScriptedPolicy(DOMAIN, name), tasks, Sampling(seed=seed)))
+    return tally(attempts(DOMAIN, ScriptedPolicy(DOMAIN, name), tasks, Sampling(seed=seed)))
 
 
 def test_wilson_intervals_match_the_textbook():
@@ -54,7 +55,7 @@ def test_policies_that_draw_are_seeded(tasks):
     answers = [
         [
             r.messages[-1].content
-            for r in rollouts(DOMAIN, ScriptedPolicy(DOMAIN, "random"), tasks[:5], Sampling(seed=s))
+            for r in attempts(DOMAIN, ScriptedPolicy(DOMAIN, "random"), tasks[:5], Sampling(seed=s))
         ]
         for s in (1, 2)
     ]
@@ -72,7 +73,7 @@ def test_groups_add_up(tasks):
 
 def test_several_samples_of_each_task(tasks):
     found = list(
-        rollouts(DOMAIN, ScriptedPolicy(DOMAIN, "random"), tasks[:3], Sampling(), samples=4)
+        attempts(DOMAIN, ScriptedPolicy(DOMAIN, "random"), tasks[:3], Sampling(), samples=4)
     )
     assert [r.sample for r in found] == [0, 1, 2, 3] * 3
     assert len({r.messages[-1].content for r in found}) > 3

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from coevolve.core.rollout import Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import ClusteredTally, Part, mean_and_variance, share
-from coevolve.evaluation.evaluate import Tally
 from coevolve.evaluation.statistics import wilson
+from coevolve.evaluation.tally import Tally
 
 
 def rollout(task, sample, valid, size=3, reward=0.0):

@@ -16,6 +16,8 @@ EXTRAS = {
     "pettingzoo": ("envs", "the PettingZoo environment"),
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
+    "openai": ("endpoint", "policies behind an address"),
+    "xllamacpp": ("gguf", "policies that are .gguf files"),
 }
 
 

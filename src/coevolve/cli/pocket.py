@@ -18,7 +18,7 @@ app = typer.Typer(
 
 It is trained from scratch on optimal plans, in minutes on one GPU, and is shipped with the package.
 
-Example: coevolve pocket build --output my-pocket --steps 600
+Example: coevolve pocket build --output my-pocket
 """,
 )
 
@@ -89,12 +89,12 @@ def build(
         typer.Option(help="A file of `coevolve pocket demonstrations`; made anew if not given."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, batches and new demonstrations.")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 760,
     batch: Annotated[int, typer.Option(min=1, help="Demonstrations per step.")] = 1024,
-    learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2e-3,
+    learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2.5e-3,
     final_rate: Annotated[float, typer.Option(help="Share of it left at the last step.")] = 0.1,
-    width: Annotated[int, typer.Option(help="Numbers per token; a multiple of 32.")] = 192,
-    layers: Annotated[int, typer.Option(min=1)] = 5,
+    width: Annotated[int, typer.Option(help="Numbers per token; a multiple of 32.")] = 160,
+    layers: Annotated[int, typer.Option(min=1)] = 4,
     snapshot: Annotated[
         list[int] | None,
         typer.Option(help="STEP, repeatable: also keep the model of then, in OUTPUT-stepSTEP."),
@@ -104,7 +104,7 @@ def build(
 ) -> None:
     """Train a pocket policy from scratch and write it as a transformers folder.
 
-    Example: coevolve pocket build -o my-pocket --demonstrations demos.npz --steps 600
+    Example: coevolve pocket build -o my-pocket --demonstrations demos.npz
 
     To see it learn: coevolve pocket build -o my-pocket --snapshot 200 --snapshot 400
     """
@@ -133,6 +133,25 @@ def build(
     notes.print(f"{record['parameters']:,} parameters in {output}, loss {record['loss']:.4f}")
     if as_json:
         print(json.dumps({"folder": str(output), **record}))
+
+
+@app.command()
+def measure(
+    folder: Annotated[Path | None, typer.Argument(help="A model folder; the shipped one.")] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Dev tasks.")] = 2_000,
+    seed: Annotated[int, typer.Option()] = 0,
+) -> None:
+    """Measure a pocket policy on the dev split, 2 to 5 agents alike, and write its rates.json."""
+    from coevolve.cli.show import notes
+    from coevolve.pocket import folder as shipped
+    from coevolve.pocket.rates import measure as rates
+
+    chosen = folder or shipped()
+    found = rates(chosen, count, seed)
+    (chosen / "rates.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for line in lines_of(found):
+        print(line)
+    notes.print(f"wrote {chosen / 'rates.json'}")
 
 
 @app.command()

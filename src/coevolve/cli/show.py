@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from coevolve.evaluation.evaluate import Summary
 from coevolve.evaluation.statistics import Rate
+from coevolve.evaluation.tally import Summary
 
 Item = TypeVar("Item")
 

@@ -10,6 +10,8 @@ from typing import Protocol
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.turns import has_turns
+from coevolve.evaluation.dialogue import converse
 from coevolve.evaluation.judge import judge
 from coevolve.policies.base import Policy, Prompt, Sampling
 
@@ -67,6 +69,8 @@ def ask(
         for task in tasks
         for sample in range(samples)
     ]
+    if has_turns(domain):
+        return converse(domain, policy, prompts, sampling)
     completions = policy.answer(prompts, sampling)
     return [
         judge(domain, prompt, completion, policy.name)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
-from coevolve.evaluation.evaluate import Summary, Tally
 from coevolve.evaluation.passk import pass_at, powers_up_to
 from coevolve.evaluation.statistics import Rate
+from coevolve.evaluation.tally import Summary, Tally
 
 Z = NormalDist().inv_cdf(0.975)
 """Of 95 % intervals."""

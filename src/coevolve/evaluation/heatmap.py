@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.task import Label
-from coevolve.evaluation.evaluate import Summary, Tally
+from coevolve.evaluation.tally import Summary, Tally
 
 
 def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -> None:

@@ -1,12 +1,12 @@
-"""Two general skills of a language model, JSON and instructions, measured by program.
+"""Two general skills of a language model, JSON and simple questions, measured by program.
 
 Training on one kind of answer is known to destroy them. The prompts are made from a seed; those
-that are held out share neither templates' words nor values with those that are replayed.
+that are held out share no words, keys or questions with those that are replayed.
 """
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from coevolve.core.rollout import Message
@@ -24,6 +24,18 @@ FIELDS = {
 }
 
 
+CAPITALS = {
+    False: {"Italy": "Rome", "Japan": "Tokyo", "Egypt": "Cairo", "Greece": "Athens",
+            "Portugal": "Lisbon", "Norway": "Oslo", "Austria": "Vienna", "Cuba": "Havana"},
+    True: {"France": "Paris", "Germany": "Berlin", "Spain": "Madrid", "Russia": "Moscow",
+           "China": "Beijing", "Poland": "Warsaw", "Ireland": "Dublin", "Peru": "Lima"},
+}  # fmt: skip
+OPPOSITES = {
+    False: {"up": "down", "open": "closed", "full": "empty", "rich": "poor", "wet": "dry"},
+    True: {"hot": "cold", "big": "small", "day": "night", "old": "young", "left": "right"},
+}
+
+
 class Instruction(NamedTuple):
     """A prompt whose answer a program can check."""
 
@@ -33,8 +45,8 @@ class Instruction(NamedTuple):
 
 
 def instructions(count: int, seed: int, held_out: bool) -> list[Instruction]:
-    """Half JSON, half other instructions."""
-    kinds = (_json_object, _json_list, _repeat, _one_word)
+    """Half JSON, half questions."""
+    kinds = (_json, _capital, _json, _opposite)
     made = []
     for index in range(count):
         rng = random.Random(derive(seed, "instruction", index, str(held_out)))
@@ -57,46 +69,43 @@ def _ask(text: str) -> tuple[Message, ...]:
     return (Message(role="user", content=text),)
 
 
-def _loaded(text: str) -> object:
-    """The JSON value in an answer, with or without a fence around it."""
-    stripped = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
-    try:
-        return json.loads(stripped)
-    except (ValueError, RecursionError):
-        return None
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    """The JSON objects in an answer, whatever stands around them."""
+    decoder = json.JSONDecoder()
+    for place, character in enumerate(text):
+        if character == "{":
+            try:
+                found, _ = decoder.raw_decode(text, place)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict):
+                yield found
 
 
-def _json_object(rng: random.Random, held_out: bool) -> Instruction:
+def _json(rng: random.Random, held_out: bool) -> Instruction:
     first, second = rng.sample(FIELDS[held_out], 2)
     word, number = rng.choice(WORDS[held_out]), rng.randint(2, 99)
     text = (
         f'Write a JSON object with the keys "{first}" and "{second}". '
-        f'The value of "{first}" is "{word}", the value of "{second}" is {number}. Only JSON.'
-    )
-    wanted = {first: word, second: number}
-    return Instruction("json", _ask(text), lambda answer: _loaded(answer) == wanted)
-
-
-def _json_list(rng: random.Random, held_out: bool) -> Instruction:
-    words = rng.sample(WORDS[held_out], 3)
-    text = f"Write these words as a JSON list of strings: {', '.join(words)}. Only JSON."
-    return Instruction("json", _ask(text), lambda answer: _loaded(answer) == words)
-
-
-def _repeat(rng: random.Random, held_out: bool) -> Instruction:
-    words = " ".join(rng.sample(WORDS[held_out], 3))
-    text = f'Repeat exactly these words and write nothing else: "{words}"'
-    return Instruction(
-        "instructions", _ask(text), lambda answer: answer.strip().strip('".').lower() == words
+        f'The value of "{first}" is "{word}", the value of "{second}" is {number}.'
     )
 
+    def check(answer: str) -> bool:
+        return any(
+            str(found.get(first)).lower() == word and str(found.get(second)) == str(number)
+            for found in _objects(answer)
+        )
 
-def _one_word(rng: random.Random, held_out: bool) -> Instruction:
-    words = rng.sample(WORDS[held_out], 3)
-    place = rng.randrange(3)
-    which = ("first", "second", "third")[place]
-    text = f"Here are three words: {', '.join(words)}. Answer with the {which} word only."
-    wanted = words[place]
-    return Instruction(
-        "instructions", _ask(text), lambda answer: answer.strip().strip('".').lower() == wanted
-    )
+    return Instruction("json", _ask(text), check)
+
+
+def _capital(rng: random.Random, held_out: bool) -> Instruction:
+    country, capital = rng.choice(sorted(CAPITALS[held_out].items()))
+    text = f"What is the capital of {country}?"
+    return Instruction("questions", _ask(text), lambda answer: capital in answer)
+
+
+def _opposite(rng: random.Random, held_out: bool) -> Instruction:
+    word, other = rng.choice(sorted(OPPOSITES[held_out].items()))
+    text = f'What is the opposite of the word "{word}"?'
+    return Instruction("questions", _ask(text), lambda answer: other in answer.lower())

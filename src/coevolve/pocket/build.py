@@ -37,25 +37,25 @@ class Recipe:
     """What determines the weights, beside the demonstrations."""
 
     seed: int = 0
-    steps: int = 600
+    steps: int = 760
     batch: int = 1024
-    learning_rate: float = 2e-3
+    learning_rate: float = 2.5e-3
     final_rate: float = 0.1
     """Share of the learning rate that is left at the last step."""
-    width: int = 192
-    layers: int = 5
+    width: int = 160
+    layers: int = 4
 
 
 def build(
     folder: Path,
     *,
     seed: int = 0,
-    steps: int = 600,
+    steps: int = 760,
     batch: int = 1024,
-    learning_rate: float = 2e-3,
+    learning_rate: float = 2.5e-3,
     final_rate: float = 0.1,
-    width: int = 192,
-    layers: int = 5,
+    width: int = 160,
+    layers: int = 4,
     demonstrations: Path | None = None,
     snapshots: tuple[int, ...] = (),
     force: bool = False,
@@ -96,7 +96,7 @@ def check_recipe(recipe: Recipe, snapshots: tuple[int, ...]) -> None:
         if getattr(recipe, name) < 1:
             raise UserError(f"{name} = {getattr(recipe, name)}; use 1 or more")
     if recipe.width < HEAD_WIDTH or recipe.width % HEAD_WIDTH:
-        raise UserError(f"width = {recipe.width}; use a multiple of {HEAD_WIDTH}, such as 192")
+        raise UserError(f"width = {recipe.width}; use a multiple of {HEAD_WIDTH}, such as 160")
     if not recipe.learning_rate > 0 or not 0 <= recipe.final_rate <= 1:
         raise UserError(
             f"learning_rate = {recipe.learning_rate:g}, final_rate = {recipe.final_rate:g}; use a "
@@ -116,7 +116,7 @@ def read_or_make(path: Path | None, seed: int, progress: Watch) -> Demonstration
     return make_demonstrations(seed=seed, progress=progress)
 
 
-def make_model(seed: int, width: int = 192, layers: int = 5) -> LlamaForCausalLM:
+def make_model(seed: int, width: int = 160, layers: int = 4) -> LlamaForCausalLM:
     """A Llama-shaped model with fresh weights."""
     config = LlamaConfig(
         vocab_size=len(vocabulary.words()),

@@ -1,38 +1,12 @@
-"""Asking a policy every task of a suite, and summing up what came of it."""
+"""Counting what came of rollouts, by bucket, without keeping them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Rollout
-from coevolve.core.task import Label, Task
-from coevolve.domains.base import Domain
-from coevolve.evaluation.judge import judge
+from coevolve.core.task import Label
 from coevolve.evaluation.statistics import Rate, wilson
-from coevolve.policies.base import Policy, Prompt, Sampling
-
-BATCH = 64
-
-
-def rollouts(
-    domain: Domain,
-    policy: Policy,
-    tasks: Iterable[Task],
-    sampling: Sampling,
-    style: str = "",
-    samples: int = 1,
-) -> Iterator[Rollout]:
-    """`samples` attempts at every task, in order."""
-    prompts = (
-        Prompt(domain.prompt(task, style), task, sample)
-        for task in tasks
-        for sample in range(samples)
-    )
-    while batch := list(islice(prompts, BATCH)):
-        completions = policy.answer(batch, sampling)
-        for prompt, completion in zip(batch, completions, strict=True):
-            yield judge(domain, prompt, completion, policy.name)
 
 
 class Summary(NamedTuple):
