@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from coevolve.core.errors import KnobError
 from coevolve.core.names import did_you_mean
 from coevolve.core.seeds import derive
+from coevolve.core.task import Label
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class Knob:
     integer: bool = False
     group: str | None = None
     """Members of a group are shares that sum to one."""
+    label: tuple[str, Label] | None = None
+    """For a share: the bucket label, and its value, that its tasks carry."""
+    harder: int = 0
+    """1 if raising it makes tasks harder, -1 if easier, 0 if neither is known."""
 
 
 Rule = Callable[[dict[str, float]], str | None]

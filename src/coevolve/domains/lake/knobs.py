@@ -28,15 +28,15 @@ def make_knobs() -> tuple[Knob, ...]:
         knobs += [
             Knob(
                 f"size{size}.data_ratio", 0, 1, share, "share of tasks",
-                f"share of tasks with {board}", group="sizes",
+                f"share of tasks with {board}", group="sizes", label=("size", size),
             ),
             Knob(
                 f"size{size}.hole_ratio", 0, 0.5, 0.2, "share of cells",
-                f"mean share of cells that are holes on {board}",
+                f"mean share of cells that are holes on {board}", harder=1,
             ),
             Knob(
                 f"size{size}.wait_ratio", 0, 1, 0.5, "share of tasks",
-                f"share of {board} where some agent must wait for another",
+                f"share of {board} where some agent must wait for another", harder=1,
             ),
         ]  # fmt: skip
     for agents in AGENTS:
@@ -44,6 +44,7 @@ def make_knobs() -> tuple[Knob, ...]:
             Knob(
                 f"agents{agents}.share", 0, 1, float(agents == 2), "share of tasks",
                 f"share of tasks with {agents} agent{'s' * (agents > 1)}", group="agents",
+                label=("agents", agents),
             )
         )  # fmt: skip
     knobs += [

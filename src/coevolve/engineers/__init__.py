@@ -1,0 +1,1 @@
+"""What proposes the next training environment: models, rules and baselines."""

@@ -1,0 +1,41 @@
+"""Two policies on the same tasks: how far apart, with an interval that knows they are paired."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
+
+from coevolve.core.seeds import derive
+
+RESAMPLES = 4_000
+
+
+class Difference(NamedTuple):
+    """Mean change from before to after, per task."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    """Chance of at least so lopsided a split of the tasks that changed, if neither were better."""
+    n: int
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+def paired(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Difference:
+    """The change over tasks: 95 % bootstrap interval, and a two-sided sign test."""
+    if len(before) != len(after):
+        raise ValueError(f"{len(before)} results before, {len(after)} after: not the same tasks")
+    changes = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
+    n = len(changes)
+    if not n:
+        return Difference(0.0, -1.0, 1.0, 1.0, 0)
+    up, down = int((changes > 0).sum()), int((changes < 0).sum())
+    p = float(binomtest(up, up + down).pvalue) if up + down else 1.0
+    rng = np.random.default_rng(derive(seed, "paired", n))
+    means = np.array([changes[rng.integers(n, size=n)].mean() for _ in range(RESAMPLES)])
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Difference(float(changes.mean()), float(low), float(high), p, n)

@@ -1,0 +1,111 @@
+"""The gate: whether a trained checkpoint may replace the one before, by held-out gate tasks alone.
+
+Doing nothing is always possible: what is worse beyond the margin, or has unlearned what was solved,
+is reverted. Noise alone reverts nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from coevolve.core.rollout import Rollout, Value
+from coevolve.core.task import Label
+from coevolve.evaluation.paired import Difference, paired
+from coevolve.evaluation.statistics import wilson
+
+
+class GateRule(Value):
+    """What a checkpoint must not do."""
+
+    on: bool = True
+    margin: float = Field(default=0.02, ge=0, le=1)
+    """The valid rate may fall by so much."""
+    solved: float = Field(default=0.9, ge=0, le=1)
+    """Buckets with at least this valid rate before are protected."""
+    protected_fall: float = Field(default=0.1, ge=0, le=1)
+    """A protected bucket may fall by so much."""
+    least: int = Field(default=20, ge=1)
+    """Tasks that a bucket must have to be protected."""
+
+
+class Verdict(NamedTuple):
+    """Keep or revert, and why."""
+
+    keep: bool
+    words: str
+    change: Difference
+    broken: dict[str, Difference]
+    """Protected buckets that fell too far."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "keep": self.keep,
+            "words": self.words,
+            "change": self.change.as_json(),
+            "broken": {name: fall.as_json() for name, fall in self.broken.items()},
+        }
+
+
+def judge(
+    before: Sequence[Rollout], after: Sequence[Rollout], rule: GateRule, seed: int
+) -> Verdict:
+    """Compare two checkpoints, task by task."""
+    pairs = _paired(before, after)
+    change = _change(pairs, seed)
+    broken = {
+        name: fall
+        for name, members in _protected(pairs, rule).items()
+        if (fall := _change(members, seed)).mean < -rule.protected_fall and fall.high < 0
+    }
+    numbers = f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}], n {change.n}"
+    if not rule.on:
+        return Verdict(True, f"kept unjudged, the gate is off (change {numbers})", change, broken)
+    if change.mean < -rule.margin and change.high < 0:
+        return Verdict(
+            False,
+            f"reverted: the valid rate fell by more than {rule.margin}: {numbers}",
+            change,
+            broken,
+        )
+    if broken:
+        what = ", ".join(f"{name} {fall.mean:+.2f} (n {fall.n})" for name, fall in broken.items())
+        return Verdict(False, f"reverted: solved buckets fell: {what}", change, broken)
+    word = (
+        "better" if change.low > 0 else "worse within the margin" if change.high < 0 else "no worse"
+    )
+    return Verdict(True, f"kept: {word}: {numbers}", change, broken)
+
+
+Pair = tuple[Rollout, Rollout]
+
+
+def _paired(before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
+    """Attempts at the same task, with the same number."""
+    earlier = {(rollout.task_id, rollout.sample): rollout for rollout in before}
+    later = {(rollout.task_id, rollout.sample): rollout for rollout in after}
+    if earlier.keys() != later.keys():
+        raise ValueError("the two checkpoints were not measured on the same gate tasks")
+    return [(rollout, later[key]) for key, rollout in earlier.items()]
+
+
+def _change(pairs: Sequence[Pair], seed: int) -> Difference:
+    return paired(
+        [float(one.outcome.valid) for one, _ in pairs],
+        [float(other.outcome.valid) for _, other in pairs],
+        seed,
+    )
+
+
+def _protected(pairs: Sequence[Pair], rule: GateRule) -> dict[str, list[Pair]]:
+    """Buckets, by one label at a time, that were surely solved before."""
+    found: dict[tuple[str, Label], list[Pair]] = {}
+    for pair in pairs:
+        for name, label in pair[0].bucket.items():
+            found.setdefault((name, label), []).append(pair)
+    return {
+        f"{name} {label}": members
+        for (name, label), members in found.items()
+        if len(members) >= rule.least
+        and wilson(sum(one.outcome.valid for one, _ in members), len(members)).value >= rule.solved
+    }

@@ -1,0 +1,74 @@
+"""An experiment: everything that decides a run of rounds, as sparse TOML.
+
+Same experiment and seed, same tasks, same proposals, same decisions.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import Value
+from coevolve.harness.recipe import Recipe
+
+
+class Measured(Value):
+    """How checkpoints are measured between rounds."""
+
+    dev: int = Field(default=200, ge=8)
+    """Tasks that engineers see results of."""
+    gate: int = Field(default=300, ge=8)
+    """Tasks that decide; no engineer sees them."""
+    temperature: float = Field(default=0.0, ge=0)
+    max_tokens: int = Field(default=256, ge=1)
+
+
+class Experiment(Value):
+    """A run of rounds."""
+
+    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")
+    domain: str = "lake"
+    policy: str = "pocket"
+    """The checkpoint of round 0."""
+    style: str = ""
+    rounds: int = Field(default=3, ge=1, le=1_000)
+    seed: int = 0
+    start: Literal["random", "default"] = "random"
+    """Knobs of round 0, where `knobs` does not set them."""
+    knobs: dict[str, float] = {}
+    engineers: tuple[str, ...] = ("frontier",)
+    """Who proposes, in order of preference: policy, base, smollm2, an address, or a rule."""
+    context: tuple[str, ...] = ("F", "G", "H:no-default", "T:bookkeeping")
+    """What model engineers are shown."""
+    reach: float = Field(default=0.15, gt=0, le=1)
+    """Trust region: how far knobs may move in a round, as a share of their range."""
+    recipe: Recipe = Recipe()
+    measured: Measured = Measured()
+    gate: dict[str, Any] = {}
+    backtest: dict[str, Any] = {}
+    budget: dict[str, Any] = {}
+    approval: tuple[Literal["proposal", "completion"], ...] = ()
+    """Where the run waits for a person."""
+
+
+def load_experiment(path: Path, changes: dict[str, Any] | None = None) -> Experiment:
+    """Read a TOML file; errors name the field, the value and what is expected."""
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not TOML: {error}") from None
+    return make_experiment({**values, **(changes or {})}, str(path))
+
+
+def make_experiment(values: dict[str, Any], where: str) -> Experiment:
+    """An experiment from plain values."""
+    try:
+        return Experiment.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise UserError(f"{where}: {field} = {first['input']!r:.80}: {first['msg']}") from None

@@ -1,0 +1,103 @@
+"""The gate: noise reverts nothing, a real fall does, and solved buckets are protected."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
+from coevolve.core.splits import Split
+from coevolve.evaluation.paired import paired
+from coevolve.evolution.gate import GateRule, judge
+
+
+def attempt(number: int, valid: bool, size: int = 3, reward: float | None = None) -> Rollout:
+    return Rollout(
+        task_id=f"task-{number}",
+        domain="lake",
+        split=Split.GATE,
+        bucket={"size": size},
+        messages=(Message(role="user", content="?"),),
+        outcome=Outcome(
+            valid=valid,
+            optimal=valid,
+            reward=float(valid) if reward is None else reward,
+            components={},
+            failure=None if valid else "goal",
+        ),
+        stop=StopReason.END,
+        sample=0,
+        policy="some",
+    )
+
+
+def measured(rates: dict[int, float], each: int, seed: int) -> list[Rollout]:
+    rng = random.Random(seed)
+    return [
+        attempt(size * 10_000 + number, rng.random() < rate, size)
+        for size, rate in rates.items()
+        for number in range(each)
+    ]
+
+
+def test_the_same_policy_is_kept() -> None:
+    before = measured({3: 0.9, 8: 0.3}, 100, 0)
+    verdict = judge(before, before, GateRule(), 0)
+    assert verdict.keep
+    assert verdict.change.mean == 0
+    assert "no worse" in verdict.words
+
+
+def test_noise_is_kept_nearly_always() -> None:
+    rule = GateRule()
+    kept = [
+        judge(measured({3: 0.5}, 200, seed), measured({3: 0.5}, 200, seed + 1_000), rule, 0).keep
+        for seed in range(40)
+    ]
+    assert sum(kept) >= 37
+
+
+def test_a_fall_is_reverted_and_a_rise_kept() -> None:
+    low, high = measured({3: 0.4}, 300, 1), measured({3: 0.6}, 300, 2)
+    fallen = judge(high, low, GateRule(), 0)
+    assert not fallen.keep
+    assert "fell by more than 0.02" in fallen.words
+    assert f"n {300}" in fallen.words
+    risen = judge(low, high, GateRule(), 0)
+    assert risen.keep
+    assert "better" in risen.words
+
+
+def test_what_was_solved_is_protected_even_if_the_rest_gains() -> None:
+    before = measured({3: 1.0, 8: 0.2}, 200, 3)
+    after = measured({3: 0.7, 8: 0.7}, 200, 4)
+    verdict = judge(before, after, GateRule(), 0)
+    assert verdict.change.mean > 0
+    assert not verdict.keep
+    assert list(verdict.broken) == ["size 3"]
+    assert judge(before, after, GateRule(protected_fall=0.5), 0).keep
+
+
+def test_the_gate_can_be_switched_off() -> None:
+    verdict = judge(measured({3: 1.0}, 50, 0), measured({3: 0.0}, 50, 0), GateRule(on=False), 0)
+    assert verdict.keep
+    assert "gate is off" in verdict.words
+
+
+def test_other_tasks_are_refused() -> None:
+    with pytest.raises(ValueError, match="same gate tasks"):
+        judge([attempt(1, True)], [attempt(2, True)], GateRule(), 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_a_difference_is_the_mean_and_lies_in_its_interval(pairs: list[tuple[bool, bool]]) -> None:
+    before, after = [float(one) for one, _ in pairs], [float(other) for _, other in pairs]
+    found = paired(before, after)
+    assert found.mean == pytest.approx(sum(after) / len(after) - sum(before) / len(before))
+    assert found.low - 1e-9 <= found.mean <= found.high + 1e-9
+    assert 0 <= found.p <= 1
+    back = paired(after, before)
+    assert back.mean == pytest.approx(-found.mean)
+    assert back.p == pytest.approx(found.p)
