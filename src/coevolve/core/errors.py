@@ -32,3 +32,7 @@ class PolicyError(CoevolveError):
 
 class EngineError(CoevolveError):
     """Training could not go on: no memory, no disk, or a library that failed."""
+
+
+class LedgerError(CoevolveError):
+    """A run's record is missing, broken, or of another run."""

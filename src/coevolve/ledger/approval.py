@@ -1,0 +1,118 @@
+"""Gates at which a run waits for a person, who answers from another terminal.
+
+Invariant: an answer is bound to the very question it was given to. A resumed run that asks the
+same gets the same answer and bothers nobody; one that asks something else has to wait again.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from coevolve.core.errors import LedgerError, UserError
+from coevolve.ledger.events import Event
+from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.payload import encode
+
+Decision = Literal["approve", "revise", "abort"]
+
+
+class Question(BaseModel):
+    """What a run asked at a gate."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int
+    """Of the event that asked it."""
+    time: str
+    """When it was asked, UTC, ISO 8601."""
+    round: int
+    gate: str
+    question: dict[str, Any]
+
+
+class Answer(BaseModel):
+    """What a person decided."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int
+    """Of the event that recorded it."""
+    time: str
+    """When it was given, UTC, ISO 8601."""
+    question: int
+    """The number of the question."""
+    decision: Decision
+    note: str
+
+
+def ask(ledger: Ledger, round: int, gate: str, question: Mapping[str, Any]) -> Question:
+    """Ask, unless this was asked before. Only one question can be open at a time."""
+    text = json.dumps(json.loads(encode(question, f"question at {gate}")), sort_keys=True)
+    once = f"asked/{round}/{gate}/{sha256(text.encode('ascii')).hexdigest()}"
+    with ledger.writing():
+        event = ledger.find(once)
+        if event is None:
+            if (other := waiting(ledger)) is not None:
+                raise LedgerError(
+                    f"question {other.number} of run {ledger.folder.name} (round {other.round}, "
+                    f"{other.gate}) is still open; answer it first"
+                )
+            payload = {"gate": gate, "question": dict(question)}
+            event = ledger.append("asked", payload, round=round, once=once)
+    assert event is not None
+    return asked(event)
+
+
+def answer(ledger: Ledger, decision: Decision, note: str = "") -> Answer:
+    """Answer the open question. Needs no writer's lock: the run holds that while it waits."""
+    if decision not in get_args(Decision):
+        raise UserError(
+            f"unknown decision {decision!r}; take one of {', '.join(get_args(Decision))}"
+        )
+    question = waiting(ledger)
+    event = None
+    if question is not None:
+        payload = {"question": question.number, "decision": decision, "note": note}
+        once = f"answered/{question.number}"
+        event = ledger.append("answered", payload, round=question.round, once=once)
+    if event is None:
+        raise UserError(
+            f"nothing waits for an answer in run {ledger.folder.name}; it is {ledger.state()}"
+        )
+    return answered(event)
+
+
+def waiting(ledger: Ledger) -> Question | None:
+    """The open question, if there is one."""
+    for event in reversed(ledger.events("asked")):
+        if ledger.find(f"answered/{event.number}") is None:
+            return asked(event)
+    return None
+
+
+def wait(
+    ledger: Ledger, question: Question, poll_s: float = 0.5, timeout_s: float | None = None
+) -> Answer:
+    """The answer to a question, as soon as it is there. The question stays open after a timeout."""
+    end = None if timeout_s is None else time.monotonic() + timeout_s
+    while (event := ledger.find(f"answered/{question.number}")) is None:
+        if end is not None and time.monotonic() >= end:
+            raise UserError(
+                f"nobody answered question {question.number} of run {ledger.folder.name} (round "
+                f"{question.round}, {question.gate}) in {timeout_s:g} s; answer it, and run again"
+            )
+        time.sleep(poll_s if end is None else max(0, min(poll_s, end - time.monotonic())))
+    return answered(event)
+
+
+def asked(event: Event) -> Question:
+    assert event.round is not None
+    return Question(number=event.number, time=event.time, round=event.round, **event.payload)
+
+
+def answered(event: Event) -> Answer:
+    return Answer(number=event.number, time=event.time, **event.payload)

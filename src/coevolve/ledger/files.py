@@ -1,0 +1,147 @@
+"""Files of a run besides its database: replaced whole, and locked by one writer.
+
+Invariant: the lock belongs to one process and ends with it, however it ends; a process forked off
+a run does not keep it.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from weakref import WeakSet
+
+from coevolve.core.errors import LedgerError, UserError
+
+PATIENCE_S = 0.5
+"""How long a writer tries: somebody who looks whether a run is going on holds the lock shortly."""
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace a file, whole or not at all, and be sure that it is on the disk."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        settle(path.parent)
+        settle(path.parent.parent)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot write {path}: {error.strerror}; make room or give access, and run it again: "
+            "what is recorded stays"
+        ) from error
+
+
+def settle(folder: Path) -> None:
+    """Make the names in a folder last through a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process does this with the folder, and keep others waiting."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class WriterLock:
+    """An exclusive lock on a file that names the process which holds it."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._descriptor: int | None = None
+        LOCKS.add(self)
+
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock, or say who does."""
+        self._descriptor = self.take()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def take(self) -> int:
+        try:
+            descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise LedgerError(
+                f"cannot write {self.file}: {error.strerror}; give write access to its folder"
+            ) from error
+        if not locked(descriptor, fcntl.LOCK_EX, PATIENCE_S):
+            who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise UserError(
+                f"run {self.file.parent.name} is going on in process {who or 'unknown'}; wait "
+                "for it, or end it first"
+            )
+        with suppress(OSError):  # a full disk holds no name, but the lock is good
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        return descriptor
+
+    def holder(self) -> int | None:
+        """The process that holds the lock, if one does; 0 if it did not say which it is."""
+        if self.held:
+            return os.getpid()
+        try:
+            descriptor = os.open(self.file, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            if locked(descriptor, fcntl.LOCK_SH, 0):
+                return None
+            who = os.pread(descriptor, 20, 0).strip()
+            return int(who) if who.isdigit() else 0
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Let go. In a forked process this leaves the lock with the parent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+LOCKS: WeakSet[WriterLock] = WeakSet()
+
+
+def release_all() -> None:
+    for lock in LOCKS:
+        lock.release()
+
+
+os.register_at_fork(after_in_child=release_all)
+
+
+def locked(descriptor: int, mode: int, patience_s: float) -> bool:
+    """Lock an open file, unless somebody holds it all the while."""
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.02)
