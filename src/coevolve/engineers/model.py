@@ -1,0 +1,119 @@
+"""The engineer that is a language model: the policy itself, or any other.
+
+Invariant: no answer raises anything; what cannot be used is a proposal with a failure.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from coevolve.core.names import did_you_mean
+from coevolve.core.rollout import Message, Value
+from coevolve.core.seeds import derive
+from coevolve.domains.knobs import KnobSpace
+from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engineers.context import compose
+from coevolve.engineers.fence import clean, cut
+from coevolve.policies.base import Policy, Sampling
+from coevolve.policies.structured import answer_json
+
+NOTE_CHARACTERS = 2_000
+
+ROLE = """\
+You design the training environment of a language model that learns by trial and error. Between
+rounds of training you look at what fails and choose the knobs that the next round's tasks are made
+from. You cannot change how answers are judged."""
+
+EDITS = """\
+Answer with exactly one JSON object and nothing else, of this form:
+{"explanation": "<why, with the numbers that decided it, at most 600 characters>",
+ "edits": [{"knob": "<name from the list>", "action": "<raise, lower or set>", "value": <number>}]}
+At most 12 edits. `raise` and `lower` go one small step and need no value; `set` needs one. Knobs
+without an edit stay as they are; no edits at all means that nothing changes."""
+
+WHOLE = """\
+Answer with exactly one JSON object and nothing else, of this form:
+{"explanation": "<why, with the numbers that decided it, at most 600 characters>",
+ "knobs": {"<name from the list>": <number>, ...}}
+Give every knob from the list. Those that you leave out stay as they are."""
+
+
+class EditsAnswer(Value):
+    """Local changes, and why."""
+
+    explanation: str = Field(min_length=1, max_length=600)
+    edits: tuple[Edit, ...] = Field(max_length=12)
+
+
+class WholeAnswer(Value):
+    """A whole configuration, and why."""
+
+    explanation: str = Field(min_length=1, max_length=600)
+    knobs: dict[str, float] = Field(min_length=1, max_length=1_000)
+
+
+class ModelEngineer:
+    """Shows a policy the evidence and takes its answer as a proposal."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: Policy,
+        context: Sequence[str],
+        answer: Literal["edits", "whole"] = "edits",
+        repairs: int = 1,
+        budget_tokens: int = 3_000,
+        sampling: Sampling | None = None,
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.context = tuple(context)
+        self.answer = answer
+        self.repairs = repairs
+        self.budget_tokens = budget_tokens
+        self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_024)
+
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        drawn = derive(seed, "model engineer", self.name, view.last.number)
+        sampling = self.sampling.model_copy(update={"seed": drawn})
+        messages = self.messages(view)
+        if self.answer == "whole":
+            whole = answer_json(self.policy, messages, WholeAnswer, sampling, self.repairs)
+            if whole.value is None:
+                return [Proposal(failure=whole.failure)]
+            return [checked(view.space, whole.value.explanation, knobs=whole.value.knobs)]
+        local = answer_json(self.policy, messages, EditsAnswer, sampling, self.repairs)
+        if local.value is None:
+            return [Proposal(failure=local.failure)]
+        return [checked(view.space, local.value.explanation, edits=local.value.edits)]
+
+    def messages(self, view: View) -> tuple[Message, Message]:
+        """The role, and then the evidence, the knobs, what a person asked for, and the form."""
+        parts = [
+            compose(self.context, view, self.budget_tokens),
+            f"The knobs now:\n{view.incumbent.describe()}",
+            WHOLE if self.answer == "whole" else EDITS,
+        ]
+        if view.note:
+            note = cut(clean(view.note), NOTE_CHARACTERS)
+            parts.insert(2, f"A person asks you to revise your last proposal:\n{note}")
+        return (
+            Message(role="system", content=ROLE),
+            Message(role="user", content="\n\n".join(parts)),
+        )
+
+
+def checked(
+    space: KnobSpace,
+    explanation: str,
+    knobs: dict[str, float] | None = None,
+    edits: tuple[Edit, ...] = (),
+) -> Proposal:
+    """The proposal, or a failure if none of the knobs it names exists."""
+    names = [*(knobs or {}), *(edit.knob for edit in edits)]
+    if names and not any(name in space.knobs for name in names):
+        first = cut(clean(names[0][:200]), 100)
+        hint = did_you_mean(first, list(space.knobs))
+        return Proposal(failure=f"no such knob: '{first}'{hint}")
+    return Proposal(knobs=knobs or {}, edits=edits, explanation=clean(explanation))

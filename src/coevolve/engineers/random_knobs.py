@@ -1,0 +1,16 @@
+"""The baseline that knows nothing."""
+
+from coevolve.core.seeds import derive
+from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.signals import summary
+
+
+class RandomEngineer:
+    """Draws all knobs at random, without a look at the evidence."""
+
+    name = "random"
+
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        knobs = view.space.random(derive(seed, "random engineer", view.last.number))
+        explanation = f"{summary(view)} All {len(knobs)} knobs are drawn at random."
+        return [Proposal(knobs=dict(knobs), explanation=explanation)]

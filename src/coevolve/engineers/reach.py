@@ -1,0 +1,122 @@
+"""From a proposal to knobs: applied, kept within a trust region, and valid.
+
+Invariant: whatever a proposal holds, the result is valid, and no further from the incumbent than
+the region allows.
+"""
+
+import math
+from collections.abc import Mapping
+
+from coevolve.core.errors import UserError
+from coevolve.domains.knobs import Knob, Knobs, KnobSpace
+from coevolve.engineers.base import Edit, Proposal
+
+SMALLEST_SHARE = 0.02
+"""What a share of zero becomes when it is raised."""
+TOLERANCE = 1e-9
+
+
+def apply(proposal: Proposal, incumbent: Knobs, reach: float) -> Knobs:
+    """The knobs that a proposal comes to, at most `reach` away from the incumbent.
+
+    The region: a plain knob moves by at most `reach` of its range, a whole number by at least one
+    unit; of a group of shares at most `reach` changes hands (its total variation), all of them in
+    proportion. A change that would drag other knobs out of the region, because the two cannot
+    exist together, is left out.
+    """
+    if not 0 < reach <= 1:
+        raise UserError(f"reach = {reach!r} is not a number above 0 and up to 1; 0.2 is usual")
+    space = incumbent.space
+    # An incumbent that was never projected may need mending itself; the region is around that.
+    centre = space.project({}, base=incumbent)
+    asked = {**proposal.knobs, **edited(proposal.edits, centre, reach)}
+    # Clipped and scaled, but not mended: what cannot exist so far out may exist in the region.
+    wanted = KnobSpace(tuple(space.knobs.values())).project(asked, centre)
+    result = nearest(centre, limited(centre, wanted, reach), reach)
+    return result if result.difference(centre) else incumbent
+
+
+def edited(edits: tuple[Edit, ...], base: Knobs, reach: float) -> dict[str, float]:
+    """The values after all edits, one after the other; shares that were set stay as set, and the
+    others of their group fill up what remains."""
+    space = base.space
+    values: dict[str, float] = {}
+    fixed: set[str] = set()
+    for edit in edits:
+        knob = space.knobs.get(edit.knob)
+        value = moved(edit, knob, values.get(edit.knob, base[edit.knob]), reach) if knob else None
+        if knob is None or value is None or not math.isfinite(value):
+            continue
+        values[knob.name] = min(max(value, knob.low), knob.high)
+        fixed = fixed | {knob.name} if edit.action == "set" else fixed - {knob.name}
+    for members in space.groups.values():
+        taken = math.fsum(values[name] for name in members if name in fixed)
+        others = {name: values.get(name, base[name]) for name in members if name not in fixed}
+        if fixed.intersection(members) and taken < 1 and (total := math.fsum(others.values())) > 0:
+            values.update({name: v * (1 - taken) / total for name, v in others.items()})
+    return values
+
+
+def moved(edit: Edit, knob: Knob, value: float, reach: float) -> float | None:
+    """What one edit makes of a value: a step is `reach` of the range, or a factor for a share."""
+    if edit.action == "set":
+        return edit.value
+    up = edit.action == "raise"
+    if knob.group:
+        factor = 1 + 2 * reach
+        return max(value * factor, SMALLEST_SHARE) if up else value / factor
+    step = span(knob, reach)
+    return value + step if up else value - step
+
+
+def span(knob: Knob, reach: float) -> float:
+    """How far a plain knob may move."""
+    distance = reach * (knob.high - knob.low)
+    return float(max(1, math.floor(distance))) if knob.integer else distance
+
+
+def limited(centre: Knobs, wanted: Knobs, reach: float) -> dict[str, float]:
+    """The values cut back to the region, not yet mended."""
+    values: dict[str, float] = {}
+    for name, knob in centre.space.knobs.items():
+        if not knob.group:
+            most = span(knob, reach)
+            values[name] = min(max(wanted[name], centre[name] - most), centre[name] + most)
+    for members in centre.space.groups.values():
+        change = variation(members, centre, wanted)
+        part = min(1.0, reach / change) if change > 0 else 0.0
+        for name in members:
+            values[name] = centre[name] + part * (wanted[name] - centre[name])
+    return values
+
+
+def variation(members: list[str], before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """How much of a group of shares changes hands."""
+    return math.fsum(abs(after[name] - before[name]) for name in members) / 2
+
+
+def within(knobs: Knobs, centre: Knobs, reach: float) -> bool:
+    """Whether knobs are in the region around a centre."""
+    plain = all(
+        abs(knobs[name] - centre[name]) <= span(knob, reach) + TOLERANCE
+        for name, knob in centre.space.knobs.items()
+        if not knob.group
+    )
+    groups = centre.space.groups.values()
+    return plain and all(variation(m, centre, knobs) <= reach + TOLERANCE for m in groups)
+
+
+def nearest(centre: Knobs, values: dict[str, float], reach: float) -> Knobs:
+    """Valid knobs within the region: all values if they can exist there together, else as many as
+    can, taken knob by knob and group by group."""
+    space = centre.space
+    together = space.project(values, centre)
+    if within(together, centre, reach):
+        return together
+    units = [[name] for name, knob in space.knobs.items() if not knob.group]
+    kept = centre
+    for unit in [*space.groups.values(), *units]:
+        if any(abs(values[name] - kept[name]) > TOLERANCE for name in unit):
+            tried = space.project({name: values[name] for name in unit}, kept)
+            kept = tried if within(tried, centre, reach) else kept
+    return kept

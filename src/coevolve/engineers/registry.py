@@ -1,0 +1,30 @@
+"""Engineers that are rules, by name. Those that are models are made from a policy."""
+
+from collections.abc import Callable
+
+from coevolve.core.names import lookup
+from coevolve.engineers.bandit import BanditEngineer
+from coevolve.engineers.base import Engineer
+from coevolve.engineers.ceiling import CeilingEngineer
+from coevolve.engineers.fixed import FixedEngineer
+from coevolve.engineers.frontier import FrontierEngineer
+from coevolve.engineers.learnability import LearnabilityEngineer
+from coevolve.engineers.random_knobs import RandomEngineer
+from coevolve.engineers.target import TargetEngineer
+from coevolve.engineers.uniform import UniformEngineer
+
+ENGINEERS: dict[str, Callable[[], Engineer]] = {
+    "fixed": FixedEngineer,
+    "random": RandomEngineer,
+    "uniform": UniformEngineer,
+    "learnability": LearnabilityEngineer,
+    "bandit": BanditEngineer,
+    "ceiling": CeilingEngineer,
+    "target": TargetEngineer,
+    "frontier": FrontierEngineer,
+}
+
+
+def make_engineer(name: str) -> Engineer:
+    """The rule called `name`, or an error that names the nearest one."""
+    return lookup("engineer", name, ENGINEERS)()

@@ -1,0 +1,107 @@
+"""What the evidence says about each share and each difficulty knob, for engineers that are rules.
+
+Works from groups, labels and the direction `harder` alone. Missing labels and empty cells are
+signals with n = 0, never errors.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from coevolve.core.task import Label
+from coevolve.domains.knobs import Knob
+from coevolve.engineers.base import Round, View
+from coevolve.evidence.cells import Cell, merged
+
+NOTHING = Cell(labels={}, n=0, valid=0, optimal=0, reward=0.0)
+
+
+class Signal(NamedTuple):
+    """The evidence on the tasks that a share stands for."""
+
+    knob: Knob
+    share: float
+    """In the incumbent."""
+    cell: Cell
+
+    @property
+    def name(self) -> str:
+        return " ".join(map(str, self.knob.label)) if self.knob.label else self.knob.name
+
+    @property
+    def prefix(self) -> str:
+        """What the names of knobs that hang on this share begin with."""
+        return self.knob.name.split(".")[0]
+
+
+def reverted(finished: Round) -> bool:
+    return finished.verdict.lower().startswith("revert")
+
+
+def standing(view: View) -> Round:
+    """The round whose checkpoint is in force: the latest that was not reverted."""
+    return next((r for r in reversed(view.history) if not reverted(r)), view.last)
+
+
+def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cell:
+    """All cells that carry a label, as one; without a label, all cells."""
+    found = [cell for cell in cells if label is None or cell.labels.get(label[0]) == label[1]]
+    return merged(found, ())[0] if found else NOTHING
+
+
+def evidence(finished: Round, label: tuple[str, Label] | None = None) -> Cell:
+    """Training rollouts, or dev where there are none."""
+    train = pooled(finished.train, label)
+    return train if train.n else pooled(finished.dev, label)
+
+
+def signals(view: View, group: str) -> list[Signal]:
+    """One signal for each share of a group that is in use, in the order of the group."""
+    finished = standing(view)
+    knobs = [view.space.knobs[name] for name in view.space.groups[group]]
+    return [
+        Signal(knob, share, evidence(finished, knob.label) if knob.label else NOTHING)
+        for knob in knobs
+        if (share := view.incumbent[knob.name]) > 0
+    ]
+
+
+def difficulty(view: View) -> list[tuple[Knob, str, Cell]]:
+    """Each difficulty knob in use, with the name and the evidence of the tasks it shapes.
+
+    A knob hangs on the share whose name begins alike, or else on everything.
+    """
+    owners = {s.prefix: s for group in view.space.groups for s in signals(view, group)}
+    everything = evidence(standing(view))
+    found = []
+    for knob in view.incumbent.in_use():
+        if knob.harder and not knob.group:
+            owner = owners.get(knob.name.split(".")[0])
+            found.append((knob, owner.name, owner.cell) if owner else (knob, "all", everything))
+    return found
+
+
+def hardened(knob: Knob, value: float, amount: float) -> float:
+    """A value moved towards harder (or, below zero, easier) tasks by a part of its range."""
+    moved = value + knob.harder * amount * (knob.high - knob.low)
+    moved = float(round(moved)) if knob.integer else moved
+    return min(max(moved, knob.low), knob.high)
+
+
+def counted(cell: Cell) -> str:
+    """`3 of 60 valid, 92 % of 12 groups dead`."""
+    text = f"{cell.valid} of {cell.n} valid"
+    if not cell.groups:
+        return text
+    return f"{text}, {100 * cell.dead / cell.groups:.0f} % of {cell.groups} groups dead"
+
+
+def told(signal: Signal, share: float) -> str:
+    """What is known of a share and what becomes of it."""
+    return f"{signal.name}: {counted(signal.cell)}: share {signal.share:.3g} → {share:.3g}"
+
+
+def summary(view: View) -> str:
+    """The state of the round in force, in one sentence."""
+    finished = standing(view)
+    dev = pooled(finished.dev)
+    return f"Round {finished.number}: {counted(dev)} on dev."

@@ -1,0 +1,313 @@
+"""Rules that engineer, and the region that keeps what they propose near the incumbent."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from views import by_size, cell, finished, three_sizes, view
+
+from coevolve.core.errors import UserError
+from coevolve.domains.knobs import Knob, KnobSpace
+from coevolve.domains.lake.knobs import SPACE
+from coevolve.engineers.bandit import BanditEngineer
+from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engineers.ceiling import CeilingEngineer
+from coevolve.engineers.fixed import FixedEngineer
+from coevolve.engineers.frontier import MAINTENANCE, FrontierEngineer
+from coevolve.engineers.learnability import LearnabilityEngineer
+from coevolve.engineers.random_knobs import RandomEngineer
+from coevolve.engineers.reach import apply, within
+from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.target import TargetEngineer
+from coevolve.engineers.uniform import UniformEngineer
+
+TOY = KnobSpace(
+    (
+        Knob("a.share", 0, 1, 0.5, "share", "share of a", group="kinds", label=("kind", "a")),
+        Knob("b.share", 0, 1, 0.5, "share", "share of b", group="kinds", label=("kind", "b")),
+        Knob("c.share", 0, 1, 0.0, "share", "share of c", group="kinds", label=("kind", "c")),
+        Knob("a.depth", 1, 9, 3, "levels", "mean depth of a", integer=True, harder=1),
+        Knob("hints", 0, 10, 5, "hints", "hints per task", harder=-1),
+    )
+)
+
+anything = st.one_of(
+    st.floats(),
+    st.sampled_from([1e308, -1e308, math.nan, math.inf, 10**400, 0, 1, 0.5]),
+    st.integers(),
+    st.text(max_size=3),
+    st.none(),
+    st.booleans(),
+    st.just([1, {"a": 2}]),
+    st.just({"nested": {"knob": 1}}),
+)
+names = st.sampled_from([*SPACE.knobs, "nonsense", ""])
+edits = st.builds(
+    Edit,
+    knob=names,
+    action=st.sampled_from(["raise", "lower", "set"]),
+    value=st.one_of(st.none(), st.floats(), st.floats(0, 1)),
+)
+proposals = st.one_of(
+    st.builds(Proposal, knobs=st.dictionaries(names, anything, max_size=40)),
+    st.builds(Proposal, edits=st.lists(edits, max_size=12).map(tuple)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(proposals, st.integers(0, 3), st.sampled_from([0.01, 0.1, 0.25, 1.0]))
+def test_whatever_comes_in_the_result_is_valid_and_within_the_region(proposal, seed, reach):
+    incumbent = SPACE.random(seed) if seed else SPACE.defaults()
+    result = apply(proposal, incumbent, reach)
+    assert dict(SPACE.parse(dict(result))) == dict(result)
+    assert within(result, SPACE.project({}, base=incumbent), reach)
+
+
+def test_nothing_proposed_is_the_incumbent():
+    incumbent = SPACE.random(7)
+    assert apply(Proposal(), incumbent, 0.2) is incumbent
+    assert apply(Proposal(failure="prose"), incumbent, 0.2) is incumbent
+    assert apply(Proposal(knobs={"nonsense": 1, "size3.hole_ratio": "x"}), incumbent, 0.2) is (
+        incumbent
+    )
+    assert apply(Proposal(edits=(Edit(knob="hole", action="raise"),)), incumbent, 0.2) is incumbent
+
+
+def test_a_huge_proposal_is_taken_in_time():
+    huge = {f"knob{number}": number for number in range(200_000)}
+    result = apply(Proposal(knobs={**huge, "size3.hole_ratio": 0.3}), SPACE.defaults(), 0.2)
+    assert result["size3.hole_ratio"] == 0.3
+
+
+@pytest.mark.parametrize("reach", [0, -1, 2, math.nan])
+def test_a_region_must_be_a_part(reach):
+    with pytest.raises(UserError, match="reach"):
+        apply(Proposal(), SPACE.defaults(), reach)
+
+
+def test_steps_of_edits_follow_the_region():
+    edits = (
+        Edit(knob="hints", action="lower"),
+        Edit(knob="a.depth", action="raise"),
+        Edit(knob="c.share", action="raise"),
+    )
+    result = apply(Proposal(edits=edits), TOY.defaults(), 0.1)
+    assert result["hints"] == pytest.approx(4)
+    assert result["a.depth"] == 4  # a tenth of eight levels is less than one, and one is the least
+    assert result["c.share"] == pytest.approx(0.02 / 1.02)
+    twice = (Edit(knob="hints", action="raise"),) * 5
+    assert apply(Proposal(edits=twice), TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
+
+
+def test_shares_that_are_set_stay_as_set():
+    edits = (Edit(knob="a.share", action="set", value=0.6),)
+    result = apply(Proposal(edits=edits), TOY.defaults(), 0.2)
+    assert result["a.share"] == pytest.approx(0.6)
+    assert result["b.share"] == pytest.approx(0.4)
+
+
+def test_at_most_the_region_of_a_group_changes_hands():
+    result = apply(Proposal(knobs={"a.share": 0, "b.share": 0, "c.share": 1}), TOY.defaults(), 0.2)
+    assert [result[f"{kind}.share"] for kind in "abc"] == pytest.approx([0.4, 0.4, 0.2])
+
+
+def test_a_change_that_drags_others_out_of_the_region_is_left_out():
+    incumbent = SPACE.parse({"size3.data_ratio": 1, "size3.hole_ratio": 0.5})
+    wanted = {"agents5.share": 0.1, "size3.wait_ratio": 0.55}
+    result = apply(Proposal(knobs=wanted), incumbent, 0.1)
+    assert result["agents5.share"] == 0  # five agents need a 3x3 board with hardly any holes
+    assert result["size3.hole_ratio"] == 0.5
+    assert result["size3.wait_ratio"] == 0.55
+
+
+def proposed(engineer, seen, reach=1.0):
+    (proposal,) = engineer.propose(seen, 1)
+    return apply(proposal, seen.incumbent, reach)
+
+
+def share(knobs, size):
+    return knobs[f"size{size}.data_ratio"]
+
+
+MIXED = {3: 0.95, 4: 0.5, 5: 0.0}
+
+
+def mixed_view(n=60):
+    cells = by_size({3: 0.95, 4: 0.5}, n) + by_size({5: 0.0}, n, groups=12, dead=12)
+    return view(finished(dev=by_size(MIXED), train=cells), knobs=three_sizes())
+
+
+def test_unknown_engineers_are_answered_with_the_nearest():
+    assert {name: make_engineer(name).name for name in ENGINEERS} == {n: n for n in ENGINEERS}
+    with pytest.raises(UserError, match="did you mean 'frontier'"):
+        make_engineer("fronteer")
+
+
+def test_fixed_keeps_everything():
+    seen = mixed_view()
+    assert proposed(FixedEngineer(), seen) is seen.incumbent
+
+
+def test_random_follows_the_seed_and_the_round():
+    seen = mixed_view()
+    (one,), (two,) = RandomEngineer().propose(seen, 1), RandomEngineer().propose(seen, 2)
+    assert one.knobs != two.knobs
+    later = seen._replace(history=(*seen.history, finished(1)))
+    assert RandomEngineer().propose(later, 1)[0].knobs != one.knobs
+
+
+def test_uniform_shares_out_evenly_and_leaves_difficulty_alone():
+    skewed = SPACE.parse(
+        {"size3.data_ratio": 0.9, "size12.data_ratio": 0.1, "size3.hole_ratio": 0.4}
+    )
+    result = proposed(UniformEngineer(), view(knobs=skewed))
+    assert [share(result, size) for size in (3, 7, 10, 12)] == pytest.approx([1 / 9] * 4)
+    assert share(result, 11) == 0
+    assert result["size3.hole_ratio"] == 0.4
+
+
+def test_learnability_prefers_even_odds():
+    result = proposed(LearnabilityEngineer(), mixed_view())
+    assert share(result, 4) > 0.5
+    assert share(result, 3) > 0.06
+    assert share(result, 5) > 0.06
+
+
+def test_learnability_trusts_few_rollouts_less():
+    few = proposed(LearnabilityEngineer(), mixed_view(n=2))
+    many = proposed(LearnabilityEngineer(), mixed_view(n=600))
+    assert share(few, 4) < share(many, 4)
+
+
+def test_learnability_takes_dev_where_there_was_no_training():
+    result = proposed(
+        LearnabilityEngineer(), view(finished(dev=by_size(MIXED)), knobs=three_sizes())
+    )
+    assert max((3, 4, 5), key=lambda size: share(result, size)) == 4
+
+
+def spreads(values, number=0):
+    train = tuple(
+        cell({"size": size}, 30, 60, groups=10, spread=10 * deviation**2)
+        for size, deviation in values.items()
+    )
+    return finished(number, train=train)
+
+
+def test_bandit_prefers_spread_and_remembers():
+    now = view(spreads({3: 0.1, 4: 0.4, 5: 0.1}), knobs=three_sizes())
+    result = proposed(BanditEngineer(), now)
+    assert share(result, 4) / share(result, 3) == pytest.approx(math.exp(0.3 / 0.2))
+    before = spreads({3: 0.4, 4: 0.1, 5: 0.1})
+    both = view(before, spreads({3: 0.1, 4: 0.4, 5: 0.1}, 1), knobs=three_sizes())
+    remembered = proposed(BanditEngineer(), both)
+    assert share(remembered, 5) < share(remembered, 3) == pytest.approx(share(remembered, 4))
+
+
+def test_ceiling_opens_what_comes_next_and_never_lowers():
+    hard = three_sizes(**{"size5.wait_ratio": 0.95})
+    rates = by_size({3: 0.2, 4: 0.95, 5: 0.95})
+    result = proposed(CeilingEngineer(), view(finished(train=rates), knobs=hard))
+    assert share(result, 6) == pytest.approx(0.25)
+    assert result["size5.hole_ratio"] == pytest.approx(0.25)
+    assert result["size5.wait_ratio"] == 1
+    assert result["size3.hole_ratio"] == 0.2
+
+
+def test_ceiling_never_lowers_whatever_fails():
+    nothing = view(finished(train=by_size({3: 0, 4: 0, 5: 0})), knobs=three_sizes())
+    assert proposed(CeilingEngineer(), nothing) is nothing.incumbent
+    few = view(finished(train=by_size({3: 1, 4: 1, 5: 1}, n=4)), knobs=three_sizes())
+    assert share(proposed(CeilingEngineer(), few), 6) == 0
+
+
+@pytest.mark.parametrize(("rates", "sign"), [({3: 1.0, 4: 0.9, 5: 0.6}, 1), ({3: 0.4, 4: 0}, -1)])
+def test_target_moves_difficulty_towards_half(rates, sign):
+    result = proposed(TargetEngineer(), view(finished(train=by_size(rates)), knobs=three_sizes()))
+    assert sign * (result["size4.hole_ratio"] - 0.2) > 0.01
+    assert sign * (1 / 3 - share(result, 3)) > 0.01
+
+
+def test_target_rests_at_half():
+    seen = view(finished(train=by_size({3: 0.8, 4: 0.5, 5: 0.2})), knobs=three_sizes())
+    assert proposed(TargetEngineer(), seen) is seen.incumbent
+
+
+def test_frontier_backs_off_the_dead_and_maintains_the_solved():
+    seen = mixed_view()
+    result = proposed(FrontierEngineer(), seen)
+    assert share(result, 4) > 1 / 3 > share(result, 3) > share(result, 5) > 0
+    assert result["size3.hole_ratio"] == pytest.approx(0.25)
+    assert result["size4.hole_ratio"] == 0.2
+    assert result["size5.hole_ratio"] == pytest.approx(0.15)
+    for _ in range(30):
+        seen = seen._replace(incumbent=result)
+        result = proposed(FrontierEngineer(), seen)
+    assert share(result, 3) == pytest.approx(MAINTENANCE / 3, rel=1e-3)
+    assert 0 < share(result, 5) < share(result, 3)
+
+
+def test_frontier_says_why_with_numbers():
+    (proposal,) = FrontierEngineer().propose(mixed_view(), 1)
+    assert "size 5: 0 of 60 valid, 100 % of 12 groups dead: share 0.333 → 0.208" in (
+        proposal.explanation
+    )
+    assert "size3.hole_ratio 0.2 → 0.25" in proposal.explanation
+
+
+def test_frontier_prefers_live_groups():
+    live = by_size({3: 0.5}, groups=12, dead=1)
+    stale = by_size({4: 0.5, 5: 0.5}, groups=12, dead=10)
+    result = proposed(FrontierEngineer(), view(finished(train=live + stale), knobs=three_sizes()))
+    assert share(result, 3) > 1 / 3 > share(result, 4)
+
+
+def test_frontier_opens_the_next_when_all_is_solved():
+    seen = view(finished(train=by_size({3: 0.9, 4: 0.9, 5: 0.9})), knobs=three_sizes())
+    result = proposed(FrontierEngineer(), seen)
+    assert 0.1 < share(result, 6) < 0.2
+    assert result["agents3.share"] > 0
+
+
+def test_frontier_backs_off_the_dead_even_if_the_rest_is_solved():
+    cells = by_size({3: 0.9, 4: 0.9, 5: 0.0})
+    result = proposed(FrontierEngineer(), view(finished(train=cells), knobs=three_sizes()))
+    assert share(result, 5) < 1 / 3 < share(result, 3)
+
+
+def test_frontier_turns_round_after_a_reverted_round():
+    incumbent = three_sizes()
+    cells = by_size({3: 0.5, 4: 0.5, 5: 0.5})
+    tried = SPACE.project({"size3.hole_ratio": 0.3, "size4.data_ratio": 0.5}, base=incumbent)
+    seen = view(
+        finished(0, knobs=incumbent, train=cells, verdict="kept"),
+        finished(1, knobs=tried, train=by_size({3: 0.0}), verdict="reverted: 3 points lost"),
+        knobs=incumbent,
+    )
+    result = proposed(FrontierEngineer(), seen)
+    assert result["size3.hole_ratio"] == pytest.approx(0.15)
+    assert share(result, 4) < 1 / 3 < share(result, 3)
+    assert "round 1 was reverted" in FrontierEngineer().propose(seen, 1)[0].explanation
+
+
+def test_frontier_takes_smaller_steps_after_each_reverted_round():
+    steps = []
+    for reversals in range(3):
+        history = [finished(0, knobs=three_sizes(), train=by_size(MIXED), verdict="kept")]
+        history += [
+            finished(number + 1, knobs=three_sizes(), verdict="reverted")
+            for number in range(reversals)
+        ]
+        result = proposed(FrontierEngineer(), view(*history, knobs=three_sizes()))
+        steps.append(result["size3.hole_ratio"] - 0.2)
+    assert steps == pytest.approx([0.05, 0.025, 0.0125])
+
+
+@pytest.mark.parametrize("name", ["frontier", "target", "ceiling"])
+def test_other_domains_work_unchanged(name):
+    cells = tuple(cell({"kind": kind}, 95, 100) for kind in "ab")
+    seen = View(TOY, TOY.defaults(), (finished(knobs=TOY.defaults(), train=cells),), {})
+    result = proposed(make_engineer(name), seen)
+    assert result["a.depth"] > 3
+    assert result["hints"] < 5
