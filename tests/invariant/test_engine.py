@@ -99,12 +99,15 @@ def test_micro_batches_and_accumulation_agree(whole: Path, tmp_path: Path) -> No
         assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-3)
 
 
-def test_two_processes_agree_with_one(whole: Path, tmp_path: Path) -> None:
-    seen = run(tmp_path / "two", processes=2)
-    assert [progress.step for progress in seen] == [1, 2, 3, 4]
-    apart, moved = difference(whole, tmp_path / "two")
+def test_two_processes_agree_with_one(tmp_path: Path) -> None:
+    # Large enough for groups to be dead on one process and alive on the other.
+    recipe = {"steps": 2, "tasks": 4, "group": 8}
+    run(tmp_path / "one", recipe=recipe)
+    seen = run(tmp_path / "two", recipe=recipe, processes=2)
+    assert [progress.step for progress in seen] == [1, 2]
+    apart, moved = difference(tmp_path / "one", tmp_path / "two")
     assert apart < 0.05 * moved
-    one, two = read(whole / "rollouts"), read(tmp_path / "two" / "rollouts")
+    one, two = read(tmp_path / "one" / "rollouts"), read(tmp_path / "two" / "rollouts")
     first = [
         {
             (row["group"], row["sample"]): row["messages"]
@@ -113,7 +116,7 @@ def test_two_processes_agree_with_one(whole: Path, tmp_path: Path) -> None:
         }
         for rows in (one, two)
     ]
-    assert len(first[0]) == 8
+    assert len(first[0]) == 32
     assert first[0] == first[1]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import asking, checking, evaluating, pocket, tasks, training
+from coevolve.cli import asking, checking, evaluating, pocket, running, tasks, training
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -33,6 +33,9 @@ Start here:
 """,
 )
 app.add_typer(tasks.app, name="tasks")
+app.command("run")(running.run)
+app.command("resume")(running.resume)
+app.command("status")(running.status)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)

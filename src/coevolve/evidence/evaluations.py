@@ -16,17 +16,12 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 from coevolve.core.errors import UserError
-from coevolve.core.rollout import Outcome, Rollout, StopReason, Value
+from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.evidence.store import SCHEMA, write
 from coevolve.policies.base import Sampling
 
-COLUMNS = [
-    "task_id", "policy", "sample", "valid", "optimal", "reward", "failure", "stop",
-    "prompt_tokens", "completion_tokens", "seconds",
-]  # fmt: skip
-"""What is read back of a part; messages and details stay on disk."""
 WEIGHTS = ("*.safetensors", "*.bin", "config.json", "adapter_config.json")
 """Files of a model folder that decide what it answers."""
 
@@ -107,13 +102,12 @@ class EvaluationFolder:
             raise UserError(f"cannot write {self.path(number)}: {error}") from None
 
     def load(self, number: int, tasks: Sequence[Task]) -> list[Rollout] | None:
-        """The attempts of a finished part, as far as tallies look at them."""
+        """The attempts of a finished part."""
         path = self.path(number)
         if not path.exists():
             return None
-        schema = pyarrow.schema([SCHEMA.field(name) for name in COLUMNS])
         try:
-            rows = parquet.read_table(path, columns=COLUMNS, schema=SCHEMA).cast(schema).to_pylist()
+            rows = parquet.read_table(path, schema=SCHEMA).to_pylist()
         except (OSError, pyarrow.ArrowException) as error:
             raise UserError(
                 f"cannot read {path} ({error}); move it away, and it is made again"
@@ -129,28 +123,26 @@ class EvaluationFolder:
 
 
 def restored(row: Mapping[str, Any], task: Task) -> Rollout:
-    """A rollout without messages and details. The task tells the labels: files keep only text."""
+    """A rollout as it was. The task tells the labels: files keep only text."""
     outcome = Outcome.model_construct(
         valid=row["valid"],
         optimal=row["optimal"],
         reward=row["reward"],
-        components={},
+        components=dict(row["components"]),
         failure=row["failure"],
-        details={},
+        details=json.loads(row["details"]),
     )
+    same = ("sample", "policy", "prompt_tokens", "completion_tokens", "seconds", "step", "group")
+    measured = ("mean_logprob", "min_logprob", "entropy")
     return Rollout.model_construct(
         task_id=task.id,
         domain=task.domain,
         split=task.split,
         bucket=task.bucket,
-        messages=(),
+        messages=tuple(Message.model_construct(**turn) for turn in row["messages"]),
         outcome=outcome,
         stop=StopReason(row["stop"]),
-        sample=row["sample"],
-        policy=row["policy"],
-        prompt_tokens=row["prompt_tokens"],
-        completion_tokens=row["completion_tokens"],
-        seconds=row["seconds"],
+        **{name: row[name] for name in same + measured},
     )
 
 

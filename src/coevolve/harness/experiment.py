@@ -21,6 +21,8 @@ class Measured(Value):
     """Tasks that engineers see results of."""
     gate: int = Field(default=300, ge=8)
     """Tasks that decide; no engineer sees them."""
+    knobs: dict[str, float] = {}
+    """What these tasks are generated from; the domain's defaults if empty."""
     temperature: float = Field(default=0.0, ge=0)
     max_tokens: int = Field(default=256, ge=1)
 

@@ -1,0 +1,114 @@
+"""`coevolve run`, `resume` and `status`: rounds of training and redesign."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.engines.base import Progress
+    from coevolve.evolution.rounds import Rounds
+
+DEMO = Path(__file__).parents[1] / "configs" / "demo.toml"
+"""What runs when no experiment is named."""
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
+
+
+def run(
+    experiment: Annotated[
+        Path | None, typer.Argument(help="A TOML file; without one, the built-in demo.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
+    ] = None,
+    engineer: Annotated[
+        list[str] | None,
+        typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the experiment's.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run rounds: train, measure, judge, let engineers redesign the tasks.
+
+    Killed, it goes on with the same command, or with `coevolve resume FOLDER`.
+
+    Engineers: fixed, random, uniform, learnability, bandit, ceiling, target, frontier; policy (the
+    checkpoint itself), base (the untrained one), smollm2, or http://HOST/v1#MODEL.
+    """
+    from coevolve.harness.experiment import load_experiment
+
+    changes: dict[str, Any] = {}
+    for name, value in (("engineers", engineer), ("seed", seed), ("rounds", rounds)):
+        if value is not None:
+            changes[name] = value
+    chosen = load_experiment(experiment or DEMO, changes)
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.evolution.assembly import create
+
+    folder = output or Path("runs") / chosen.name
+    finish(create(chosen, folder, TrlEngine(), tell), as_json)
+
+
+def resume(folder: Run, as_json: AsJson = False) -> None:
+    """Go on with a run that was broken off; one that is done is only shown."""
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.evolution.assembly import reopen
+
+    finish(reopen(folder, TrlEngine(), tell), as_json)
+
+
+def finish(rounds: "Rounds", as_json: bool) -> None:
+    """Run to the end and say what came of it."""
+    from coevolve.cli.show import out
+
+    standing = rounds.run()
+    if as_json:
+        facts = {
+            "policy": standing.policy,
+            "rounds": [
+                past.model_dump(mode="json", exclude={"dev", "cases"}) for past in standing.history
+            ],
+        }
+        print(json.dumps(facts))
+        return
+    for past in standing.history:
+        dev = sum(cell.valid for cell in past.dev), sum(cell.n for cell in past.dev)
+        out.print(
+            f"round {past.number} ({past.engineer}): dev {dev[0]}/{dev[1]} valid; {past.verdict}",
+            highlight=False,
+        )
+    out.print(f"policy: {standing.policy}", highlight=False)
+
+
+def status(folder: Run, as_json: AsJson = False) -> None:
+    """Where a run stands: state, round, phase, time by phase."""
+    from coevolve.ledger.ledger import Ledger
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+    with Ledger.open(folder) as ledger:
+        facts = ledger.summary()
+    if as_json:
+        print(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        print(f"{name:12} {value}")
+
+
+def tell(progress: "Progress") -> None:
+    """A line on standard error for every quarter of a stage."""
+    from coevolve.cli.show import notes
+
+    if progress.step % max(1, progress.steps // 4) == 0:
+        found = progress.metrics
+        notes.print(
+            f"step {progress.step}/{progress.steps}  reward {found.get('reward', 0):.3f}  "
+            f"valid {found.get('valid', 0):.0%}  dead {found.get('dead', 0):.0%}",
+            highlight=False,
+        )

@@ -1,0 +1,75 @@
+"""Putting a run together: from an experiment to rounds that can be run or resumed."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from coevolve.core.errors import UserError
+from coevolve.domains.base import Domain
+from coevolve.domains.registry import get_domain
+from coevolve.engineers.base import Engineer
+from coevolve.engineers.model import ModelEngineer
+from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engines.base import Engine, Observe
+from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.rounds import Rounds
+from coevolve.harness.experiment import Experiment, make_experiment
+from coevolve.ledger.ledger import Ledger
+from coevolve.policies.base import Policy
+from coevolve.policies.registry import get_policy
+
+MODELS = ("policy", "base")
+"""Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
+
+
+def create(experiment: Experiment, folder: Path, engine: Engine, observe: Observe) -> Rounds:
+    """A new run in `folder`, or the same one again."""
+    for name in experiment.engineers:
+        if name in ENGINEERS or name in (*MODELS, "smollm2"):
+            continue
+        if not name.startswith(("http://", "https://")) and "/" not in name:
+            make_engineer(name)  # unknown: says so, with the nearest name
+    ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
+    return assembled(experiment, ledger, engine, observe)
+
+
+def reopen(folder: Path, engine: Engine, observe: Observe) -> Rounds:
+    """A run that was begun."""
+    ledger = Ledger.open(folder)
+    experiment = make_experiment(ledger.config, str(folder / "ledger.db"))
+    return assembled(experiment, ledger, engine, observe)
+
+
+def assembled(experiment: Experiment, ledger: Ledger, engine: Engine, observe: Observe) -> Rounds:
+    domain = get_domain(experiment.domain)
+    loaded: dict[str, tuple[Policy, str]] = {}
+
+    def load(name: str) -> tuple[Policy, str]:
+        """One checkpoint is kept in memory, the newest."""
+        if name not in loaded:
+            loaded.clear()
+            loaded[name] = get_policy(name, domain, experiment.style)
+        return loaded[name]
+
+    measuring = Measuring(experiment, domain, load)
+    engineers = maker(experiment, domain, load)
+    return Rounds(experiment, ledger, domain, engine, engineers, measuring, observe)
+
+
+def maker(
+    experiment: Experiment, domain: Domain, load: Callable[[str], tuple[Policy, str]]
+) -> Callable[[str], Mapping[str, Engineer]]:
+    """Engineers for a checkpoint: rules as they are, models with the experiment's context."""
+    if not experiment.engineers:
+        raise UserError("an experiment needs an engineer; `fixed` changes nothing")
+
+    def make(checkpoint: str) -> dict[str, Engineer]:
+        found: dict[str, Engineer] = {}
+        for name in experiment.engineers:
+            if name in ENGINEERS:
+                found[name] = make_engineer(name)
+                continue
+            source = {"policy": checkpoint, "base": experiment.policy}.get(name, name)
+            found[name] = ModelEngineer(name, load(source)[0], experiment.context)
+        return found
+
+    return make

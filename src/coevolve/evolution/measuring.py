@@ -1,0 +1,108 @@
+"""Measuring checkpoints within a run: fixed dev and gate tasks, fresh probe tasks, kept on disk.
+
+What was measured once is read back, never asked again: a resumed run sees the same rollouts.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.evaluation.attempts import attempts
+from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
+from coevolve.harness.experiment import Experiment
+from coevolve.policies.base import Completion, Policy, Prompt, Sampling
+
+BATCH = 256
+
+
+class Lazy:
+    """A policy that is loaded when it is first asked: what is on disk needs no model."""
+
+    def __init__(self, name: str, make: Callable[[], Policy]) -> None:
+        self.name, self.make = name, make
+
+    @cached_property
+    def policy(self) -> Policy:
+        return self.make()
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        return self.policy.answer(prompts, sampling)
+
+
+class Measuring:
+    """The held-out tasks of an experiment, and how a checkpoint is measured on them."""
+
+    def __init__(
+        self, experiment: Experiment, domain: Domain, load: Callable[[str], tuple[Policy, str]]
+    ) -> None:
+        self.experiment, self.domain, self.load = experiment, domain, load
+        self.workers = os.cpu_count() or 1
+
+    @cached_property
+    def dev(self) -> list[Task]:
+        return self.held_out(Split.DEV, self.experiment.measured.dev)
+
+    @cached_property
+    def gate(self) -> list[Task]:
+        return self.held_out(Split.GATE, self.experiment.measured.gate)
+
+    def held_out(self, split: Split, count: int) -> list[Task]:
+        """Tasks that stay the same for the whole run, and for every arm with the same seed."""
+        knobs = self.domain.space.parse(self.experiment.measured.knobs)
+        seed = derive(self.experiment.seed, "held out", split.value)
+        return list(self.domain.generate(knobs, count, seed, split, self.workers))
+
+    def measure(self, checkpoint: str, tasks: list[Task], folder: Path) -> list[Rollout]:
+        """One attempt at every task."""
+        chosen = self.experiment.measured
+        sampling = Sampling(
+            temperature=chosen.temperature,
+            max_tokens=chosen.max_tokens,
+            seed=derive(self.experiment.seed, "measure"),
+        )
+        return self.ask(checkpoint, tasks, sampling, 1, folder)
+
+    def probe(
+        self, checkpoint: str, knobs: Knobs, count: int, samples: int, number: int, folder: Path
+    ) -> list[Rollout]:
+        """Several attempts at fresh train tasks, drawn as in training."""
+        seed = derive(self.experiment.seed, "probe", number)
+        tasks = list(self.domain.generate(knobs, count, seed, Split.TRAIN, self.workers))
+        recipe = self.experiment.recipe
+        sampling = Sampling(temperature=recipe.temperature, max_tokens=recipe.max_tokens, seed=seed)
+        return self.ask(checkpoint, tasks, sampling, samples, folder)
+
+    def ask(
+        self, checkpoint: str, tasks: list[Task], sampling: Sampling, samples: int, folder: Path
+    ) -> list[Rollout]:
+        style = self.style(checkpoint)
+        evaluation = Evaluation(
+            policy=checkpoint,
+            domain=self.domain.name,
+            source={"run": self.experiment.name},
+            tasks=len(tasks),
+            tasks_hash=hash_of_tasks(tasks),
+            samples=samples,
+            batch=BATCH,
+            sampling=sampling,
+            style=style,
+            weights_hash="",
+        )
+        policy = Lazy(checkpoint, lambda: self.load(checkpoint)[0])
+        parts = EvaluationFolder(folder, evaluation)
+        found = attempts(
+            self.domain, policy, tasks, sampling,
+            style=style, samples=samples, batch=BATCH, parts=parts,
+        )  # fmt: skip
+        return list(found)
+
+    def style(self, checkpoint: str) -> str:
+        """The experiment's prompt style, or the one that its model was taught."""
+        return self.experiment.style or self.load(self.experiment.policy)[1]

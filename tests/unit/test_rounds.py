@@ -1,0 +1,149 @@
+"""The rounds, with scripts for policies: what is kept, what is reverted, and what is proposed."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coevolve.core.task import Task
+from coevolve.domains.registry import get_domain
+from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.rounds import Rounds, Standing
+from coevolve.harness.experiment import make_experiment
+from coevolve.ledger.ledger import Ledger
+from coevolve.policies.scripted import ScriptedPolicy
+
+LAKE = get_domain("lake")
+SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
+
+
+class Pretended:
+    """An engine whose rounds end with these policies, one after the other."""
+
+    name = "pretended"
+
+    def __init__(self, *policies: str) -> None:
+        self.policies, self.stages = policies, []  # type: ignore[var-annotated]
+
+    def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        self.stages.append((stage, list(tasks)))
+        return Result(policy=self.policies[int(stage.folder.parent.name)], steps=1)
+
+    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
+        return []
+
+
+class Raising:
+    """Wants more holes everywhere."""
+
+    name = "raising"
+
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        edits = tuple(Edit(knob=f"size{size}.hole_ratio", action="raise") for size in (3, 4))
+        words = f"round {view.last.number}: {view.last.verdict}"
+        return [Proposal(edits=edits, explanation=words), Proposal(failure="had no second idea")]
+
+
+def make(folder: Path, *policies: str, **changes: Any) -> tuple[Rounds, Pretended]:
+    experiment = make_experiment(
+        {
+            "name": "test", "policy": "greedy", "rounds": 3, "start": "default", "knobs": SMALL,
+            "recipe": {"steps": 2, "tasks": 4},
+            "measured": {"dev": 24, "gate": 60, "knobs": SMALL},
+            "backtest": {"tasks": 8, "samples": 2},
+            **changes,
+        },
+        "test",
+    )  # fmt: skip
+    engine = Pretended(*policies)
+    measuring = Measuring(
+        experiment, LAKE, lambda name: (ScriptedPolicy(LAKE, Path(name).name), "")
+    )
+    ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
+    engineers = lambda checkpoint: {"raising": Raising()}  # noqa: E731
+    return Rounds(experiment, ledger, LAKE, engine, engineers, measuring), engine
+
+
+def test_better_is_kept_worse_is_reverted(tmp_path: Path) -> None:
+    rounds, engine = make(tmp_path / "run", "prioritised", "random", "prioritised")
+    standing = rounds.run()
+    assert standing.policy == "prioritised"
+    verdicts = [past.verdict.split(":")[0] for past in standing.history]
+    assert verdicts == ["kept", "reverted", "kept"]
+    starts = [stage.model for stage, _ in engine.stages]
+    assert starts == ["greedy", "prioritised", "prioritised"]
+    assert rounds.ledger.state() == "done"
+
+
+def test_switched_off_nothing_is_reverted(tmp_path: Path) -> None:
+    rounds, engine = make(tmp_path / "run", "prioritised", "random", "random", gate={"on": False})
+    assert rounds.run().policy == "random"
+    assert [stage.model for stage, _ in engine.stages][2] == "random"
+
+
+def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
+    rounds, _ = make(
+        tmp_path / "run", "greedy", "greedy", "greedy", backtest={"on": False}, reach=0.1
+    )
+    standing = rounds.run()
+    holes = [past.knobs["size3.hole_ratio"] for past in standing.history]
+    assert holes[0] < holes[1] < holes[2]
+    assert max(after - before for before, after in pairwise(holes)) <= 0.05 + 1e-9
+    proposed = rounds.ledger.phase(0, "propose", dict)
+    assert proposed["raising"][1]["failure"] == "had no second idea"
+    assert "round 0: kept" in proposed["raising"][0]["explanation"]
+    assert standing.history[1].engineer == "raising"
+
+
+def test_splits_are_what_they_should_be(tmp_path: Path) -> None:
+    rounds, engine = make(tmp_path / "run", "greedy", "greedy", "greedy")
+    rounds.run()
+    assert {task.split for _, tasks in engine.stages for task in tasks} == {"train"}
+    assert {task.split for task in rounds.measuring.dev} == {"dev"}
+    assert {task.split for task in rounds.measuring.gate} == {"gate"}
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+def facts(standing: Standing) -> tuple[Any, ...]:
+    return standing.policy, dict(standing.knobs), standing.history
+
+
+POLICIES = ("prioritised", "random", "waiter")
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
+    """What comes of a run that was never broken off."""
+    return facts(make(tmp_path_factory.mktemp("runs") / "whole", *POLICIES)[0].run())
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_broken_off_in_any_phase_it_goes_on_to_the_same_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, expected: tuple[Any, ...]
+) -> None:
+    plain, done = Ledger.phase, []  # type: ignore[var-annotated]
+
+    def breaking(self: Ledger, number: int, name: str, work: Any) -> Any:
+        def once() -> Any:
+            found = work()
+            done.append((number, name))
+            if len(done) == at:
+                raise Killed
+            return found
+
+        return plain(self, number, name, once)
+
+    monkeypatch.setattr(Ledger, "phase", breaking)
+    rounds, _ = make(tmp_path / "broken", *POLICIES)
+    with pytest.raises(Killed):
+        rounds.run()
+    rounds.ledger.close()
+    rounds, _ = make(tmp_path / "broken", *POLICIES)
+    assert facts(rounds.run()) == expected
