@@ -14,6 +14,7 @@ from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.rounds import Rounds, Standing
 from coevolve.harness.experiment import make_experiment
+from coevolve.ledger import approval
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.scripted import ScriptedPolicy
 
@@ -31,7 +32,8 @@ class Pretended:
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         self.stages.append((stage, list(tasks)))
-        return Result(policy=self.policies[int(stage.folder.parent.name)], steps=1)
+        policy = self.policies[int(stage.folder.parent.name)]
+        return Result(policy=policy, steps=1, rollouts=32)
 
     def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
         return []
@@ -44,7 +46,7 @@ class Raising:
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         edits = tuple(Edit(knob=f"size{size}.hole_ratio", action="raise") for size in (3, 4))
-        words = f"round {view.last.number}: {view.last.verdict}"
+        words = f"round {view.last.number}: {view.last.verdict} {view.note}"
         return [Proposal(edits=edits, explanation=words), Proposal(failure="had no second idea")]
 
 
@@ -97,6 +99,54 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
     assert proposed["raising"][1]["failure"] == "had no second idea"
     assert "round 0: kept" in proposed["raising"][0]["explanation"]
     assert standing.history[1].engineer == "raising"
+
+
+def test_a_spent_budget_ends_a_run_with_what_it_has(tmp_path: Path) -> None:
+    rounds, engine = make(
+        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 60}
+    )
+    standing = rounds.run()
+    assert len(engine.stages) == 2
+    assert standing.policy == "prioritised"
+    assert rounds.ledger.state() == "stopped"
+    reason = rounds.ledger.events("stopped")[0].payload["reason"]
+    assert "budget of rollouts is used up: 64 of 60" in reason
+
+
+def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
+    rounds, engine = make(
+        tmp_path / "run", "greedy", "greedy", "greedy", approval=["proposal", "completion"]
+    )
+    answers = iter(
+        [
+            ("approve", ""),
+            ("revise", "fewer holes"),
+            ("approve", ""),
+            ("approve", ""),
+            ("abort", "no"),
+        ]
+    )
+    asked = []
+
+    def answering(line: str) -> None:
+        """A person in another terminal, who answers whatever is asked."""
+        if "waiting" in line:
+            with Ledger.open(tmp_path / "run") as ledger:
+                question = approval.waiting(ledger)
+                if question is None:
+                    return
+                asked.append((question.round, question.gate))
+                approval.answer(ledger, *next(answers))  # type: ignore[arg-type]
+
+    rounds.say = answering
+    rounds.run()
+    assert asked == [
+        (0, "completion"), (0, "proposal"), (0, "proposal"), (1, "completion"), (1, "proposal"),
+    ]  # fmt: skip
+    assert len(engine.stages) == 2
+    assert rounds.ledger.state() == "stopped"
+    revised = rounds.ledger.phase(0, "propose-1", dict)["raising"][0]["explanation"]
+    assert "fewer holes" in revised
 
 
 def test_splits_are_what_they_should_be(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from coevolve.core.errors import UserError
 if TYPE_CHECKING:
     from coevolve.engines.base import Progress
     from coevolve.evolution.rounds import Rounds
+    from coevolve.ledger.approval import Decision
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.toml"
 """What runs when no experiment is named."""
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 
 
@@ -52,7 +54,7 @@ def run(
     from coevolve.evolution.assembly import create
 
     folder = output or Path("runs") / chosen.name
-    finish(create(chosen, folder, TrlEngine(), tell), as_json)
+    finish(create(chosen, folder, TrlEngine(), tell, say), as_json)
 
 
 def resume(folder: Run, as_json: AsJson = False) -> None:
@@ -60,7 +62,7 @@ def resume(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.evolution.assembly import reopen
 
-    finish(reopen(folder, TrlEngine(), tell), as_json)
+    finish(reopen(folder, TrlEngine(), tell, say), as_json)
 
 
 def finish(rounds: "Rounds", as_json: bool) -> None:
@@ -99,6 +101,37 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         return
     for name, value in facts.items():
         print(f"{name:12} {value}")
+
+
+def approve(folder: Run, note: Note = "") -> None:
+    """Let a run that waits for a person go on."""
+    decide(folder, "approve", note)
+
+
+def revise(folder: Run, note: Note) -> None:
+    """Send a proposal back to the engineer, with a note that it is shown."""
+    decide(folder, "revise", note)
+
+
+def abort(folder: Run, note: Note = "") -> None:
+    """End a run that waits for a person; what it has is kept."""
+    decide(folder, "abort", note)
+
+
+def decide(folder: Path, decision: "Decision", note: str) -> None:
+    from coevolve.ledger.approval import answer
+    from coevolve.ledger.ledger import Ledger
+
+    with Ledger.open(folder) as ledger:
+        given = answer(ledger, decision, note)
+    print(f"{given.decision}: recorded as event {given.number} of {folder}")
+
+
+def say(line: str) -> None:
+    """What happens between stages, on standard error."""
+    from coevolve.cli.show import notes
+
+    notes.print(line, highlight=False, markup=False)
 
 
 def tell(progress: "Progress") -> None:

@@ -21,7 +21,12 @@ MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
 
 
-def create(experiment: Experiment, folder: Path, engine: Engine, observe: Observe) -> Rounds:
+Say = Callable[[str], None]
+
+
+def create(
+    experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
+) -> Rounds:
     """A new run in `folder`, or the same one again."""
     for name in experiment.engineers:
         if name in ENGINEERS or name in (*MODELS, "smollm2"):
@@ -29,17 +34,20 @@ def create(experiment: Experiment, folder: Path, engine: Engine, observe: Observ
         if not name.startswith(("http://", "https://")) and "/" not in name:
             make_engineer(name)  # unknown: says so, with the nearest name
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
-    return assembled(experiment, ledger, engine, observe)
+    return assembled(experiment, ledger, engine, observe, say)
 
 
-def reopen(folder: Path, engine: Engine, observe: Observe) -> Rounds:
+def reopen(folder: Path, engine: Engine, observe: Observe, say: Say) -> Rounds:
     """A run that was begun."""
     ledger = Ledger.open(folder)
     experiment = make_experiment(ledger.config, str(folder / "ledger.db"))
-    return assembled(experiment, ledger, engine, observe)
+    return assembled(experiment, ledger, engine, observe, say)
 
 
-def assembled(experiment: Experiment, ledger: Ledger, engine: Engine, observe: Observe) -> Rounds:
+def assembled(
+    experiment: Experiment, ledger: Ledger, engine: Engine, observe: Observe, say: Say
+) -> Rounds:
+    """The parts of a run, put together."""
     domain = get_domain(experiment.domain)
     loaded: dict[str, tuple[Policy, str]] = {}
 
@@ -52,7 +60,7 @@ def assembled(experiment: Experiment, ledger: Ledger, engine: Engine, observe: O
 
     measuring = Measuring(experiment, domain, load)
     engineers = maker(experiment, domain, load)
-    return Rounds(experiment, ledger, domain, engine, engineers, measuring, observe)
+    return Rounds(experiment, ledger, domain, engine, engineers, measuring, observe, say)
 
 
 def maker(

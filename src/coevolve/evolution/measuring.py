@@ -82,7 +82,6 @@ class Measuring:
     def ask(
         self, checkpoint: str, tasks: list[Task], sampling: Sampling, samples: int, folder: Path
     ) -> list[Rollout]:
-        style = self.style(checkpoint)
         evaluation = Evaluation(
             policy=checkpoint,
             domain=self.domain.name,
@@ -92,17 +91,18 @@ class Measuring:
             samples=samples,
             batch=BATCH,
             sampling=sampling,
-            style=style,
+            style=self.style,
             weights_hash="",
         )
         policy = Lazy(checkpoint, lambda: self.load(checkpoint)[0])
         parts = EvaluationFolder(folder, evaluation)
         found = attempts(
             self.domain, policy, tasks, sampling,
-            style=style, samples=samples, batch=BATCH, parts=parts,
+            style=self.style, samples=samples, batch=BATCH, parts=parts,
         )  # fmt: skip
         return list(found)
 
-    def style(self, checkpoint: str) -> str:
+    @cached_property
+    def style(self) -> str:
         """The experiment's prompt style, or the one that its model was taught."""
         return self.experiment.style or self.load(self.experiment.policy)[1]

@@ -24,8 +24,12 @@ from coevolve.evolution.backtest import BacktestRule, Candidate, backtest
 from coevolve.evolution.gate import GateRule, judge
 from coevolve.evolution.measuring import Measuring
 from coevolve.harness.experiment import Experiment
+from coevolve.ledger import approval
+from coevolve.ledger.budget import Budget, Spent, spent_so_far
 from coevolve.ledger.ledger import Ledger
 
+MOST_REVISIONS = 8
+"""How often a person may send proposals back in one round."""
 CASES = 4
 """Failures that an engineer may look at."""
 
@@ -44,6 +48,10 @@ class Standing(NamedTuple):
     history: tuple[Round, ...] = ()
 
 
+class Stopped(Exception):
+    """The run ends before its last round, on purpose: its budget, or a person."""
+
+
 class Rounds:
     """One run."""
 
@@ -56,10 +64,12 @@ class Rounds:
         engineers: Callable[[str], Mapping[str, Engineer]],
         measuring: Measuring,
         observe: Observe | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.experiment, self.ledger, self.domain = experiment, ledger, domain
         self.engine, self.engineers, self.measuring = engine, engineers, measuring
-        self.observe = observe
+        self.observe, self.say = observe, say
+        self.budget = Budget.model_validate(experiment.budget)
         self.gate_rule = GateRule.model_validate(experiment.gate)
         self.backtest_rule = BacktestRule.model_validate(experiment.backtest)
 
@@ -67,14 +77,42 @@ class Rounds:
         """All rounds, from wherever the ledger says that the run is."""
         with self.ledger.writing():
             standing = self.begin()
-            for number in range(self.experiment.rounds):
-                trained = self.train(number, standing)
-                standing = self.decide(number, standing, trained)
-                if number + 1 < self.experiment.rounds:
-                    standing = self.redesign(number, standing)
-            if self.ledger.state() != "done":
-                self.ledger.note("done", policy=standing.policy)
+            try:
+                for number in range(self.experiment.rounds):
+                    self.check_budget()
+                    trained = self.train(number, standing)
+                    standing = self.decide(number, standing, trained)
+                    if number + 1 < self.experiment.rounds:
+                        standing = self.redesign(number, standing)
+                self.end("done", policy=standing.policy)
+            except Stopped as stop:
+                self.say(f"stopped: {stop}")
+                self.end("stopped", policy=standing.policy, reason=str(stop))
         return standing
+
+    def end(self, how: str, **facts: Any) -> None:
+        """Record the end of the run, once."""
+        if self.ledger.state() != how:
+            self.ledger.note(how, **facts)
+
+    def check_budget(self) -> None:
+        """A run that has spent its budget ends with what it has."""
+        if used_up := self.budget.exhausted(spent_so_far(self.ledger)):
+            raise Stopped(used_up)
+
+    def approve(self, number: int, gate: str, question: dict[str, Any]) -> str:
+        """Wait for a person where the experiment says so; returns a note if something is to be
+        revised."""
+        if gate not in self.experiment.approval:
+            return ""
+        asked = approval.ask(self.ledger, number, gate, question)
+        self.say(
+            f"round {number}: waiting for `coevolve approve|revise|abort {self.ledger.folder}`"
+        )
+        answer = approval.wait(self.ledger, asked)
+        if answer.decision == "abort":
+            raise Stopped(f"aborted at the {gate} of round {number}: {answer.note}")
+        return (answer.note or "revise") if answer.decision == "revise" else ""
 
     def folder(self, number: int, name: str) -> Path:
         return self.ledger.folder / "rounds" / f"{number:02d}" / name
@@ -111,9 +149,12 @@ class Rounds:
             made = self.domain.generate(
                 standing.knobs, count, derive(seed, "tasks"), Split.TRAIN, os.cpu_count() or 1
             )
-            return self.engine.train(stage, list(made), self.observe).model_dump(mode="json")
+            self.say(f"round {number}: training on tasks by {standing.author}")
+            found = self.engine.train(stage, list(made), self.observe)
+            spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=found.seconds)
+            return {"result": found.model_dump(mode="json"), "spent": spent.model_dump()}
 
-        return Result.model_validate(self.ledger.phase(number, "train", work))
+        return Result.model_validate(self.ledger.phase(number, "train", work)["result"])
 
     def decide(self, number: int, standing: Standing, trained: Result) -> Standing:
         """Measure the checkpoint, and keep it or go back."""
@@ -146,6 +187,8 @@ class Rounds:
             explanation=standing.words,
             verdict=verdict["words"],
         )
+        self.say(f"round {number}: {verdict['words']}")
+        self.approve(number, "completion", {"verdict": verdict["words"], "policy": trained.policy})
         standing = standing._replace(history=(*standing.history, finished))
         if verdict["keep"]:
             return standing._replace(policy=trained.policy, gate=place)
@@ -187,10 +230,18 @@ class Rounds:
             incumbent = Candidate("incumbent", standing.knobs, "as it was")
             return backtest(incumbent, candidates, answer, rule, seed).as_json()
 
-        proposed = self.ledger.phase(number, "propose", propose)
-        candidates = self.candidates(proposed, standing)
+        for attempt in range(MOST_REVISIONS + 1):
+            phase = f"propose-{attempt}" if attempt else "propose"
+            proposed = self.ledger.phase(number, phase, propose)
+            candidates = self.candidates(proposed, standing)
+            words = {candidate.name: candidate.words for candidate in candidates}
+            note = self.approve(number, "proposal", {"proposals": words, "attempt": attempt})
+            if not note:
+                break
+            view = view._replace(note=note)
         choice = self.ledger.phase(number, "backtest", probe)
         knobs = self.domain.space.project(choice["knobs"])
+        self.say(f"round {number}: {choice['words']}")
         return standing._replace(knobs=knobs, author=choice["chosen"], words=choice["words"])
 
     def candidates(self, proposed: Mapping[str, Any], standing: Standing) -> list[Candidate]:
