@@ -8,24 +8,26 @@ that is killed anywhere and resumed takes the same decisions.
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
-from coevolve.engineers.base import Engineer, Proposal, Round, View
+from coevolve.engineers.base import Engineer, Round, View
 from coevolve.engineers.cases import choose_cases
-from coevolve.engineers.reach import apply
 from coevolve.engines.base import Engine, Observe, Result, Stage
 from coevolve.evidence.cells import Case, Cell, cells_of
 from coevolve.evolution.backtest import BacktestRule, Candidate, backtest
 from coevolve.evolution.gate import GateRule, judge
 from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.proposing import candidates, propose
+from coevolve.evolution.supervision import Stopped, Supervision
 from coevolve.harness.experiment import Experiment
-from coevolve.ledger import approval
-from coevolve.ledger.budget import Budget, Spent, spent_so_far
+from coevolve.ledger.budget import Spent
 from coevolve.ledger.ledger import Ledger
 
 MOST_REVISIONS = 8
@@ -48,10 +50,6 @@ class Standing(NamedTuple):
     history: tuple[Round, ...] = ()
 
 
-class Stopped(Exception):
-    """The run ends before its last round, on purpose: its budget, or a person."""
-
-
 class Rounds:
     """One run."""
 
@@ -69,9 +67,9 @@ class Rounds:
         self.experiment, self.ledger, self.domain = experiment, ledger, domain
         self.engine, self.engineers, self.measuring = engine, engineers, measuring
         self.observe, self.say = observe, say
-        self.budget = Budget.model_validate(experiment.budget)
         self.gate_rule = GateRule.model_validate(experiment.gate)
         self.backtest_rule = BacktestRule.model_validate(experiment.backtest)
+        self.supervision = Supervision(experiment, ledger, lambda line: self.say(line))
 
     def run(self) -> Standing:
         """All rounds, from wherever the ledger says that the run is."""
@@ -79,40 +77,16 @@ class Rounds:
             standing = self.begin()
             try:
                 for number in range(self.experiment.rounds):
-                    self.check_budget()
+                    self.supervision.check_budget()
                     trained = self.train(number, standing)
                     standing = self.decide(number, standing, trained)
                     if number + 1 < self.experiment.rounds:
                         standing = self.redesign(number, standing)
-                self.end("done", policy=standing.policy)
+                self.supervision.end("done", policy=standing.policy)
             except Stopped as stop:
                 self.say(f"stopped: {stop}")
-                self.end("stopped", policy=standing.policy, reason=str(stop))
+                self.supervision.end("stopped", policy=standing.policy, reason=str(stop))
         return standing
-
-    def end(self, how: str, **facts: Any) -> None:
-        """Record the end of the run, once."""
-        if self.ledger.state() != how:
-            self.ledger.note(how, **facts)
-
-    def check_budget(self) -> None:
-        """A run that has spent its budget ends with what it has."""
-        if used_up := self.budget.exhausted(spent_so_far(self.ledger)):
-            raise Stopped(used_up)
-
-    def approve(self, number: int, gate: str, question: dict[str, Any]) -> str:
-        """Wait for a person where the experiment says so; returns a note if something is to be
-        revised."""
-        if gate not in self.experiment.approval:
-            return ""
-        asked = approval.ask(self.ledger, number, gate, question)
-        self.say(
-            f"round {number}: waiting for `coevolve approve|revise|abort {self.ledger.folder}`"
-        )
-        answer = approval.wait(self.ledger, asked)
-        if answer.decision == "abort":
-            raise Stopped(f"aborted at the {gate} of round {number}: {answer.note}")
-        return (answer.note or "revise") if answer.decision == "revise" else ""
 
     def folder(self, number: int, name: str) -> Path:
         return self.ledger.folder / "rounds" / f"{number:02d}" / name
@@ -135,35 +109,30 @@ class Rounds:
         """Generate the round's tasks from its knobs and train on them."""
         seed = derive(self.experiment.seed, "round", number)
         recipe = self.experiment.recipe
-        stage = Stage(
-            kind="grpo",
-            model=standing.policy,
-            recipe=recipe,
-            style=self.experiment.style,
-            seed=seed,
-            folder=self.folder(number, "stage"),
-        )
 
         def work() -> dict[str, Any]:
-            count = recipe.steps * recipe.tasks
-            made = self.domain.generate(
-                standing.knobs, count, derive(seed, "tasks"), Split.TRAIN, os.cpu_count() or 1
-            )
             self.say(f"round {number}: training on tasks by {standing.author}")
-            found = self.engine.train(stage, list(made), self.observe)
+            stage = Stage(
+                kind="grpo", model=standing.policy, recipe=recipe, style=self.experiment.style,
+                seed=seed, folder=self.folder(number, "stage"),
+            )  # fmt: skip
+            count = recipe.steps * recipe.tasks
+            workers = os.cpu_count() or 1
+            tasks = self.domain.generate(
+                standing.knobs, count, derive(seed, "tasks"), Split.TRAIN, workers
+            )
+            found = self.engine.train(stage, list(tasks), self.observe)
             spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=found.seconds)
             return {"result": found.model_dump(mode="json"), "spent": spent.model_dump()}
 
         return Result.model_validate(self.ledger.phase(number, "train", work)["result"])
 
     def decide(self, number: int, standing: Standing, trained: Result) -> Standing:
-        """Measure the checkpoint, and keep it or go back."""
-        place = self.folder(number, "gate")
+        """Measure the checkpoint on dev, and let the gate keep it or go back."""
+        place, measure = self.folder(number, "gate"), self.measuring.measure
 
         def dev() -> dict[str, Any]:
-            rollouts = self.measuring.measure(
-                trained.policy, self.measuring.dev, self.folder(number, "dev")
-            )
+            rollouts = measure(trained.policy, self.measuring.dev, self.folder(number, "dev"))
             cases = choose_cases([one for one in rollouts if one.outcome.failure], CASES, number)
             return {
                 "cells": [cell.model_dump() for cell in cells_of(rollouts)],
@@ -171,13 +140,15 @@ class Rounds:
             }
 
         def gate() -> dict[str, Any]:
-            tasks = self.measuring.gate
-            before = self.measuring.measure(standing.policy, tasks, standing.gate)
-            after = self.measuring.measure(trained.policy, tasks, place)
+            before = measure(standing.policy, self.measuring.gate, standing.gate)
+            after = measure(trained.policy, self.measuring.gate, place)
             return judge(before, after, self.gate_rule, self.experiment.seed).as_json()
 
         measured = self.ledger.phase(number, "dev", dev)
         verdict = self.ledger.phase(number, "gate", gate)
+        self.say(f"round {number}: {verdict['words']}")
+        question = {"verdict": verdict["words"], "policy": trained.policy}
+        self.supervision.approve(number, "completion", question)
         finished = Round(
             number=number,
             knobs=dict(standing.knobs),
@@ -187,75 +158,49 @@ class Rounds:
             explanation=standing.words,
             verdict=verdict["words"],
         )
-        self.say(f"round {number}: {verdict['words']}")
-        self.approve(number, "completion", {"verdict": verdict["words"], "policy": trained.policy})
         standing = standing._replace(history=(*standing.history, finished))
         if verdict["keep"]:
             return standing._replace(policy=trained.policy, gate=place)
-        return standing._replace(knobs=self.last_kept(standing, finished))
-
-    def last_kept(self, standing: Standing, reverted: Round) -> Knobs:
-        """The knobs of the newest round that was kept, or those of the reverted one if none was."""
         kept = [past for past in standing.history if past.verdict.startswith("kept")]
-        source = kept[-1] if kept else reverted
-        return self.domain.space.project(dict(source.knobs))
+        return standing._replace(knobs=self.domain.space.project((kept or [finished])[-1].knobs))
 
     def redesign(self, number: int, standing: Standing) -> Standing:
         """Engineers propose, the backtest chooses."""
-        experiment = self.experiment
+        experiment, rule = self.experiment, self.backtest_rule
+        seed = derive(experiment.seed, "engineer", number)
         training = {
             "round": number, "rounds": experiment.rounds, "steps": experiment.recipe.steps,
             "recipe": experiment.recipe.model_dump(),
         }  # fmt: skip
         view = View(self.domain.space, standing.knobs, standing.history, training)
-        seed = derive(experiment.seed, "engineer", number)
 
-        def propose() -> dict[str, Any]:
-            return {
-                name: [
-                    proposal.model_dump(mode="json") for proposal in engineer.propose(view, seed)
-                ]
-                for name, engineer in self.engineers(standing.policy).items()
-            }
-
-        def probe() -> dict[str, Any]:
-            rule = self.backtest_rule
-
-            def answer(knobs: Knobs) -> Any:
-                place = self.folder(number, "probes") / derive_name(knobs)
-                return self.measuring.probe(
-                    standing.policy, knobs, rule.tasks, rule.samples, number, place
-                )
-
-            incumbent = Candidate("incumbent", standing.knobs, "as it was")
-            return backtest(incumbent, candidates, answer, rule, seed).as_json()
+        def answer(knobs: Knobs) -> list[Rollout]:
+            place = self.folder(number, "probes") / folder_name(knobs)
+            return self.measuring.probe(
+                standing.policy, knobs, rule.tasks, rule.samples, number, place
+            )
 
         for attempt in range(MOST_REVISIONS + 1):
-            phase = f"propose-{attempt}" if attempt else "propose"
-            proposed = self.ledger.phase(number, phase, propose)
-            candidates = self.candidates(proposed, standing)
-            words = {candidate.name: candidate.words for candidate in candidates}
-            note = self.approve(number, "proposal", {"proposals": words, "attempt": attempt})
+            proposed = self.ledger.phase(
+                number,
+                f"propose-{attempt}" if attempt else "propose",
+                partial(propose, self.engineers, standing.policy, view, seed),
+            )
+            usable = candidates(proposed, standing.knobs, experiment.reach)
+            question = {"proposals": {one.name: one.words for one in usable}, "attempt": attempt}
+            note = self.supervision.approve(number, "proposal", question)
             if not note:
                 break
             view = view._replace(note=note)
-        choice = self.ledger.phase(number, "backtest", probe)
-        knobs = self.domain.space.project(choice["knobs"])
+        incumbent = Candidate("incumbent", standing.knobs, "as it was")
+        choice = self.ledger.phase(
+            number, "backtest", lambda: backtest(incumbent, usable, answer, rule, seed).as_json()
+        )
         self.say(f"round {number}: {choice['words']}")
+        knobs = self.domain.space.project(choice["knobs"])
         return standing._replace(knobs=knobs, author=choice["chosen"], words=choice["words"])
 
-    def candidates(self, proposed: Mapping[str, Any], standing: Standing) -> list[Candidate]:
-        """Every usable proposal, projected and within reach."""
-        found = []
-        for name, proposals in proposed.items():
-            for values in proposals:
-                proposal = Proposal.model_validate(values)
-                knobs = apply(proposal, standing.knobs, self.experiment.reach)
-                if not proposal.failure and knobs.difference(standing.knobs):
-                    found.append(Candidate(name, knobs, proposal.explanation))
-        return found
 
-
-def derive_name(knobs: Knobs) -> str:
-    """A folder name for knobs: the same for the same values."""
+def folder_name(knobs: Knobs) -> str:
+    """The same for the same values."""
     return f"{derive(0, *(f'{name}={value!r}' for name, value in knobs.items())):016x}"

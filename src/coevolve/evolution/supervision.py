@@ -1,0 +1,43 @@
+"""What may end a run before its last round: its budget, and people."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coevolve.harness.experiment import Experiment
+from coevolve.ledger import approval
+from coevolve.ledger.budget import Budget, spent_so_far
+from coevolve.ledger.ledger import Ledger
+
+
+class Stopped(Exception):
+    """The run ends early, on purpose; what it has is kept."""
+
+
+class Supervision:
+    """Looks at the ledger between phases."""
+
+    def __init__(self, experiment: Experiment, ledger: Ledger, say: Callable[[str], None]) -> None:
+        self.experiment, self.ledger, self.say = experiment, ledger, say
+        self.budget = Budget.model_validate(experiment.budget)
+
+    def check_budget(self) -> None:
+        """A run that has spent its budget ends with what it has."""
+        if used_up := self.budget.exhausted(spent_so_far(self.ledger)):
+            raise Stopped(used_up)
+
+    def approve(self, number: int, gate: str, question: dict[str, Any]) -> str:
+        """Wait for a person where the experiment says so; returns their note on what to revise."""
+        if gate not in self.experiment.approval:
+            return ""
+        asked = approval.ask(self.ledger, number, gate, question)
+        run = self.ledger.folder
+        self.say(f"round {number}: waiting for `coevolve approve|revise|abort {run}`")
+        answer = approval.wait(self.ledger, asked)
+        if answer.decision == "abort":
+            raise Stopped(f"aborted at the {gate} of round {number}: {answer.note}")
+        return (answer.note or "revise") if answer.decision == "revise" else ""
+
+    def end(self, how: str, **facts: Any) -> None:
+        """Record the end of the run, once."""
+        if self.ledger.state() != how:
+            self.ledger.note(how, **facts)
