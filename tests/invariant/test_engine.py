@@ -199,3 +199,22 @@ def test_steps_are_written_as_they_come(whole: Path) -> None:
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     for name in ("reward", "valid", "dead", "entropy", "length", "cut", "seconds", "tokens"):
         assert all(name in line for line in lines), name
+
+
+def test_cut_off_after_the_last_step_the_policy_is_still_written(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(Exception):
+        pass
+
+    def cut(*_: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TrlEngine, "save", cut)
+        with pytest.raises(Cut):
+            run(tmp_path)
+    assert not (tmp_path / "policy").exists()
+    run(tmp_path)
+    expected, found = weights(whole / "policy"), weights(tmp_path / "policy")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)

@@ -75,7 +75,7 @@ def build(
     shown = read_or_make(demonstrations, seed, progress)
     facts = {
         **asdict(recipe),
-        "demonstrations": demonstrations and str(demonstrations),
+        "demonstrations": demonstrations and demonstrations.name,
         "demonstrations_count": shown.total,
         "demonstrations_sha256": shown.digest(),
         "snapshots": list(snapshots),

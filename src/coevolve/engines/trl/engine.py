@@ -69,7 +69,9 @@ class TrlEngine:
         loaded = load(stage.model, stage.device, training=True)
         recorder = Recorder(domains, folder.rollouts, stage.model, int(os.environ.get("RANK", "0")))
         observer = Observer(stage, folder, observe, recorder)
-        if last and observer.stopped is None and last[0] >= stage.recipe.steps:
+        if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
+            if main:
+                folder.take_policy(last[1])
             return self.close(stage, folder, observer, recorder, began)
         with quiet(), small_vocabulary(loaded), named_failures(stage, folder, loaded):
             if stage.kind == "warm" and main:
@@ -224,25 +226,26 @@ class TrlEngine:
     ) -> Result:
         """Write the result; after an early stop the policy is the last good checkpoint."""
         recorder.close()
+        main = recorder.process == 0
         steps, policy = stage.recipe.steps, str(folder.policy)
         if observer.stopped is not None:
             good = folder.last(good=True)
             steps, policy = (good[0], policy) if good else (0, stage.model)
-            if good:
+            if good and main:
                 folder.take_policy(good[1])
         lines = folder.lines()
-        return folder.finish(
-            Result(
-                policy=policy,
-                steps=steps,
-                stopped=observer.stopped,
-                rollouts=recorder.rollouts,
-                tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
-                seconds=time.perf_counter() - began,
-                metrics={k: v for k, v in lines[-1].items() if k != "step"} if lines else {},
-                skills=folder.skills(),
-            )
+        each = stage.recipe.tasks * stage.recipe.group if stage.kind == "grpo" else 0
+        result = Result(
+            policy=policy,
+            steps=steps,
+            stopped=observer.stopped,
+            rollouts=len(lines) * each,
+            tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
+            seconds=time.perf_counter() - began,
+            metrics={k: v for k, v in lines[-1].items() if k != "step"} if lines else {},
+            skills=folder.skills(),
         )
+        return folder.finish(result) if main else result
 
 
 def dataset(columns: dict[str, list[Any]]) -> Any:

@@ -109,7 +109,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             self.probes = {name: batch[name][:PROBES] for name in names}
             self.probes["own"] = batch.get("tool_mask", batch["completion_mask"])[:PROBES]
             self.probes["logprobs"] = batch["sampling_per_token_logps"][:PROBES]
-            torch.save(self.probes, self.probes_file)
+            partial = self.probes_file.with_suffix(".partial")
+            torch.save(self.probes, partial)
+            partial.replace(self.probes_file)
         return batch
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:

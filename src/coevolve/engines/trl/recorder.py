@@ -1,6 +1,5 @@
 """Scoring rollouts and writing them down while the GPU goes on: one file per step and process."""
 
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -44,8 +43,6 @@ class Recorder:
         self.domains, self.folder, self.policy, self.process = domains, folder, policy, process
         self.writer = ThreadPoolExecutor(1, "evidence")
         self.pending: list[Future[None]] = []
-        self.rollouts = 0
-        self.seconds = 0.0
 
     def begin(self, task: Task) -> tuple[Episode, int]:
         """A fresh episode and the most turns it may take."""
@@ -56,12 +53,9 @@ class Recorder:
 
     def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
         """The rollouts of one step, on their way to disk."""
-        began = time.perf_counter()
         rollouts = [self.judged(attempt, step) for attempt in attempts]
         path = self.folder / f"step-{step:06d}-{self.process}.parquet"
         self.pending.append(self.writer.submit(write, rollouts, path))
-        self.rollouts += len(rollouts)
-        self.seconds += time.perf_counter() - began
         return rollouts
 
     def judged(self, attempt: Attempt, step: int) -> Rollout:
