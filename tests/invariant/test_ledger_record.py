@@ -49,9 +49,10 @@ def test_a_run_killed_at_any_time_ends_like_one_that_was_not(tmp_path):
     expected = results(tmp_path / "whole")
     assert len(expected) == ROUNDS * len(PHASES)
     rng, folder, progress = random.Random(5), tmp_path / "killed", []
-    for _ in range(15):
+    # At least 15 kills; a machine too busy to get anywhere between them is given more time.
+    while len(progress) < 15 or (progress[-1] <= 15 and len(progress) < 60):
         process = start(RUN, folder, *arguments)
-        time.sleep(rng.uniform(0, whole_s / 20))
+        time.sleep(rng.uniform(0, whole_s / 20) * (1 + max(0, len(progress) - 14)))
         finish(process, kill=True)
         found = results(folder)
         assert found == expected[: len(found)]
@@ -65,7 +66,7 @@ def test_a_run_killed_at_any_time_ends_like_one_that_was_not(tmp_path):
         assert ledger.mend() == []
         begun = Counter((event.round, event.phase) for event in ledger.events("began"))
         assert begun.keys() == {(round, name) for round, name, _ in expected}
-        assert sum(begun.values()) <= len(expected) + 15
+        assert sum(begun.values()) <= len(expected) + len(progress)
         numbers = [event.number for event in ledger.events()]
         assert numbers == list(range(1, len(numbers) + 1))
 
