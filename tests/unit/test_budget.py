@@ -40,7 +40,10 @@ def test_limits(budget, spent, planned):
         assert (f"budget of {name} is used up" in budget.exhausted(spent)) >= over
     if budget.allows(planned, spent):
         assert budget.allows(Spent(), spent)
-        assert all(getattr(planned, name) <= left[name] * 1.001 + 1e-3 for name in limits)
+        # Sums are compared up to rounding, which is relative to the limit.
+        assert all(
+            getattr(planned, name) <= left[name] + 1e-8 * limits[name] + 1e-9 for name in limits
+        )
     if not budget.allows(Spent(), spent):
         assert budget.exhausted(spent)
 
