@@ -58,7 +58,7 @@ def bare(stage: Stage, tasks: list[Any]) -> list[float]:
     """Seconds per step of TRL alone."""
     domain = get_domain("lake")
     loaded = load(stage.model, stage.device, training=True)
-    style = loaded.styles.get("lake", "")
+    style = loaded.style("lake")
 
     def reward(completions: list[Any], task: list[int], **_: Any) -> list[float]:
         return [

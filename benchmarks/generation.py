@@ -65,7 +65,7 @@ def main() -> None:
     arguments = parser.parse_args()
     domain = get_domain("lake")
     policy = LocalPolicy(arguments.model)
-    style = policy.loaded.styles.get("lake", "cells")
+    style = policy.loaded.style("lake") or "cells"
     tasks = list(domain.generate(domain.space.parse({}), max(arguments.batch), 1, Split.DEV))
     prompts = [render(policy.loaded.tokenizer, domain.prompt(task, style)) for task in tasks]
     rows = []

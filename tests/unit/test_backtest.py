@@ -8,7 +8,8 @@ from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
 from coevolve.evidence.cells import cells_of, merged
-from coevolve.evolution.backtest import BacktestRule, Candidate, backtest, forgotten
+from coevolve.evolution.backtest import Candidate, backtest, forgotten
+from coevolve.harness.rules import BacktestRule
 
 SPACE = get_domain("lake").space
 

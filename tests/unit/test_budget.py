@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger.budget import Budget, Spent, spent_so_far
+from coevolve.harness.budget import Budget, Spent
+from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.ledger import Ledger
 
 COUNTS = st.integers(0, 10**9)

@@ -98,7 +98,9 @@ def test_a_folder_of_another_evaluation_is_refused(tasks, tmp_path, changes, mes
 
 def test_the_same_tasks_may_come_from_elsewhere(tasks, tmp_path):
     EvaluationFolder(tmp_path, description(tasks))
+    before = (tmp_path / "evaluation.json").read_bytes()
     EvaluationFolder(tmp_path, description(tasks, source={"tasks": "/elsewhere/t.jsonl"}))
+    assert (tmp_path / "evaluation.json").read_bytes() == before
 
 
 def test_folders_that_are_no_evaluation_are_left_alone(tasks, tmp_path):

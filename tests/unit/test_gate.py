@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.evaluation.paired import paired
-from coevolve.evolution.gate import GateRule, judge
+from coevolve.evolution.gate import judge
+from coevolve.harness.rules import GateRule
 
 
 def attempt(number: int, valid: bool, size: int = 3, reward: float | None = None) -> Rollout:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coevolve.cli import choosing
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 
@@ -24,8 +25,7 @@ MOST_TASKS = 20_000
 
 def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
     """A recipe from a TOML file and NAME=VALUE words over it."""
-    from pydantic import ValidationError
-
+    from coevolve.harness.checked import checked
     from coevolve.harness.recipe import Recipe
 
     values: dict[str, Any] = {}
@@ -41,12 +41,7 @@ def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
         values[name.strip()] = value.strip()
     for name in values:
         lookup("recipe field", name, Recipe.model_fields)
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UserError(f"recipe: {field} = {first['input']!r}: {first['msg']}") from None
+    return checked(Recipe, values, "recipe")
 
 
 def train(
@@ -64,15 +59,13 @@ def train(
         list[str] | None,
         typer.Option("--recipe", "-r", help="NAME=VALUE or a TOML file, repeatable."),
     ] = None,
-    knob: Annotated[
-        list[str] | None, typer.Option("--knob", "-k", help="NAME=VALUE of the tasks, repeatable.")
-    ] = None,
+    knob: choosing.KnobValues = None,
     tasks: Annotated[
         Path | None, typer.Option(help="A JSONL file of tasks of the train split, not generated.")
     ] = None,
-    style: Annotated[str, typer.Option(help="Prompt style; default: what the model knows.")] = "",
+    style: choosing.Style = "",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps; default: the best.")] = "",
+    device: choosing.Device = "",
     processes: Annotated[int, typer.Option(min=1, help="On this machine, through accelerate.")] = 1,
     tracking: Annotated[
         str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")

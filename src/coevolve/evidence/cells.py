@@ -9,6 +9,7 @@ from typing import Any
 
 from coevolve.core.rollout import Rollout, Value
 from coevolve.core.task import Label
+from coevolve.evaluation.tally import str_key
 
 SAME = 1e-6
 """Rewards of a group that differ by less carry no signal."""
@@ -104,11 +105,6 @@ def _variance(values: list[float]) -> float:
     return sum((value - mean) ** 2 for value in values) / len(values)
 
 
-def _order(
-    item: tuple[tuple[tuple[str, Label], ...], object],
-) -> tuple[tuple[str, float, str], ...]:
+def _order(item: tuple[tuple[tuple[str, Label], ...], object]) -> tuple[Any, ...]:
     """Numbers in numeric order, words in alphabetic order."""
-    return tuple(
-        (name, float(label), "") if isinstance(label, int | float) else (name, 0.0, str(label))
-        for name, label in item[0]
-    )
+    return tuple((name, *str_key(label)) for name, label in item[0])

@@ -5,7 +5,6 @@ killed at any instant loses no more than the part it was at.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -16,6 +15,7 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import replace_file
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
@@ -71,10 +71,8 @@ class EvaluationFolder:
                 raise UserError(
                     f"{folder} holds other files and no evaluation.json; name a new folder"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = folder / f".evaluation.json.{os.getpid()}"
-            partial.write_text(evaluation.model_dump_json(indent=2) + "\n", encoding="utf-8")
-            os.replace(partial, description)
+            text = evaluation.model_dump_json(indent=2) + "\n"
+            replace_file(description, text.encode("utf-8"))
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}") from None
 

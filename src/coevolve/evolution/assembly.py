@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coevolve.core.errors import UserError
-from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.model import ModelEngineer
@@ -59,12 +58,12 @@ def assembled(
         return loaded[name]
 
     measuring = Measuring(experiment, domain, load)
-    engineers = maker(experiment, domain, load)
+    engineers = maker(experiment, load)
     return Rounds(experiment, ledger, domain, engine, engineers, measuring, observe, say)
 
 
 def maker(
-    experiment: Experiment, domain: Domain, load: Callable[[str], tuple[Policy, str]]
+    experiment: Experiment, load: Callable[[str], tuple[Policy, str]]
 ) -> Callable[[str], Mapping[str, Engineer]]:
     """Engineers for a checkpoint: rules as they are, models with the experiment's context."""
     if not experiment.engineers:

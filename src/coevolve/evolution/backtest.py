@@ -8,30 +8,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
-from coevolve.core.rollout import Rollout, Value
+from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evidence.cells import Cell, cells_of, merged
+from coevolve.harness.rules import BacktestRule
 
 RESAMPLES = 2_000
 SOLVED = 0.9
-
-
-class BacktestRule(Value):
-    """How candidates are probed and compared."""
-
-    on: bool = True
-    tasks: int = Field(default=48, ge=4)
-    """Fresh tasks per candidate."""
-    samples: int = Field(default=4, ge=2)
-    """Answers per task."""
-    confidence: float = Field(default=0.8, ge=0.5, le=1)
-    """How sure it must be that a candidate carries more signal than the incumbent."""
-    most_forgotten: float = Field(default=0.5, ge=0, le=1)
-    """Share of solved kinds of tasks that a candidate may drop."""
 
 
 class Candidate(NamedTuple):

@@ -7,26 +7,11 @@ is reverted. Noise alone reverts nothing.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pydantic import Field
-
-from coevolve.core.rollout import Rollout, Value
+from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.paired import Difference, paired
 from coevolve.evaluation.statistics import wilson
-
-
-class GateRule(Value):
-    """What a checkpoint must not do."""
-
-    on: bool = True
-    margin: float = Field(default=0.02, ge=0, le=1)
-    """The valid rate may fall by so much."""
-    solved: float = Field(default=0.9, ge=0, le=1)
-    """Buckets with at least this valid rate before are protected."""
-    protected_fall: float = Field(default=0.1, ge=0, le=1)
-    """A protected bucket may fall by so much."""
-    least: int = Field(default=20, ge=1)
-    """Tasks that a bucket must have to be protected."""
+from coevolve.harness.rules import GateRule
 
 
 class Verdict(NamedTuple):

@@ -21,13 +21,13 @@ from coevolve.engineers.base import Engineer, Round, View
 from coevolve.engineers.cases import choose_cases
 from coevolve.engines.base import Engine, Observe, Result, Stage
 from coevolve.evidence.cells import Case, Cell, cells_of
-from coevolve.evolution.backtest import BacktestRule, Candidate, backtest
-from coevolve.evolution.gate import GateRule, judge
+from coevolve.evolution.backtest import Candidate, backtest
+from coevolve.evolution.gate import judge
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.supervision import Stopped, Supervision
+from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
-from coevolve.ledger.budget import Spent
 from coevolve.ledger.ledger import Ledger
 
 MOST_REVISIONS = 8
@@ -67,8 +67,6 @@ class Rounds:
         self.experiment, self.ledger, self.domain = experiment, ledger, domain
         self.engine, self.engineers, self.measuring = engine, engineers, measuring
         self.observe, self.say = observe, say
-        self.gate_rule = GateRule.model_validate(experiment.gate)
-        self.backtest_rule = BacktestRule.model_validate(experiment.backtest)
         self.supervision = Supervision(experiment, ledger, lambda line: self.say(line))
 
     def run(self) -> Standing:
@@ -142,7 +140,7 @@ class Rounds:
         def gate() -> dict[str, Any]:
             before = measure(standing.policy, self.measuring.gate, standing.gate)
             after = measure(trained.policy, self.measuring.gate, place)
-            return judge(before, after, self.gate_rule, self.experiment.seed).as_json()
+            return judge(before, after, self.experiment.gate, self.experiment.seed).as_json()
 
         measured = self.ledger.phase(number, "dev", dev)
         verdict = self.ledger.phase(number, "gate", gate)
@@ -166,7 +164,7 @@ class Rounds:
 
     def redesign(self, number: int, standing: Standing) -> Standing:
         """Engineers propose, the backtest chooses."""
-        experiment, rule = self.experiment, self.backtest_rule
+        experiment, rule = self.experiment, self.experiment.backtest
         seed = derive(experiment.seed, "engineer", number)
         training = {
             "round": number, "rounds": experiment.rounds, "steps": experiment.recipe.steps,

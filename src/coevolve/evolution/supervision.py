@@ -5,7 +5,7 @@ from typing import Any
 
 from coevolve.harness.experiment import Experiment
 from coevolve.ledger import approval
-from coevolve.ledger.budget import Budget, spent_so_far
+from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.ledger import Ledger
 
 
@@ -18,11 +18,10 @@ class Supervision:
 
     def __init__(self, experiment: Experiment, ledger: Ledger, say: Callable[[str], None]) -> None:
         self.experiment, self.ledger, self.say = experiment, ledger, say
-        self.budget = Budget.model_validate(experiment.budget)
 
     def check_budget(self) -> None:
         """A run that has spent its budget ends with what it has."""
-        if used_up := self.budget.exhausted(spent_so_far(self.ledger)):
+        if used_up := self.experiment.budget.exhausted(spent_so_far(self.ledger)):
             raise Stopped(used_up)
 
     def approve(self, number: int, gate: str, question: dict[str, Any]) -> str:

@@ -7,11 +7,14 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
+from coevolve.harness.budget import Budget
+from coevolve.harness.checked import checked
 from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import BacktestRule, GateRule
 
 
 class Measured(Value):
@@ -48,9 +51,9 @@ class Experiment(Value):
     """Trust region: how far knobs may move in a round, as a share of their range."""
     recipe: Recipe = Recipe()
     measured: Measured = Measured()
-    gate: dict[str, Any] = {}
-    backtest: dict[str, Any] = {}
-    budget: dict[str, Any] = {}
+    gate: GateRule = GateRule()
+    backtest: BacktestRule = BacktestRule()
+    budget: Budget = Budget()
     approval: tuple[Literal["proposal", "completion"], ...] = ()
     """Where the run waits for a person."""
 
@@ -68,9 +71,4 @@ def load_experiment(path: Path, changes: dict[str, Any] | None = None) -> Experi
 
 def make_experiment(values: dict[str, Any], where: str) -> Experiment:
     """An experiment from plain values."""
-    try:
-        return Experiment.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UserError(f"{where}: {field} = {first['input']!r:.80}: {first['msg']}") from None
+    return checked(Experiment, values, where)

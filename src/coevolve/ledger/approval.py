@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from coevolve.core.errors import LedgerError, UserError
+from coevolve.core.rollout import Value
 from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 from coevolve.ledger.payload import encode
@@ -20,10 +19,8 @@ from coevolve.ledger.payload import encode
 Decision = Literal["approve", "revise", "abort"]
 
 
-class Question(BaseModel):
+class Question(Value):
     """What a run asked at a gate."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     """Of the event that asked it."""
@@ -34,10 +31,8 @@ class Question(BaseModel):
     question: dict[str, Any]
 
 
-class Answer(BaseModel):
+class Answer(Value):
     """What a person decided."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     """Of the event that recorded it."""

@@ -6,8 +6,7 @@ Invariant: where a run stands is read off its events alone, so it is never out o
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from coevolve.core.rollout import Value
 from coevolve.ledger.database import Database
 from coevolve.ledger.payload import decode, pretty
 
@@ -21,10 +20,8 @@ NO_NOTES = ("created", "began", "phase", "asked", "answered")
 """Kinds that only what gives them their meaning may record."""
 
 
-class Event(BaseModel):
+class Event(Value):
     """One thing that happened in a run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
     """1, 2, 3 in the order of the record."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from coevolve.core.errors import LedgerError, UserError
+from coevolve.core.files import replace_file
 
 PATIENCE_S = 0.5
 """How long a writer tries: somebody who looks whether a run is going on holds the lock shortly."""
@@ -20,17 +21,8 @@ PATIENCE_S = 0.5
 
 def write(path: Path, data: bytes) -> None:
     """Replace a file, whole or not at all, and be sure that it is on the disk."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(path, data)
         settle(path.parent)
         settle(path.parent.parent)
     except OSError as error:

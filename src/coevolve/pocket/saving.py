@@ -8,16 +8,14 @@ import copy
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from transformers import LlamaForCausalLM
-from transformers.utils import logging
 
 from coevolve.core.errors import UserError
 from coevolve.pocket.tokenizer import make_tokenizer
+from coevolve.policies.models import without_bars
 
 RECORD = "build.json"
 MOST_FLOAT32_BYTES = 12_000_000
@@ -63,18 +61,6 @@ def save(folder: Path, model: LlamaForCausalLM, record: dict[str, Any], force: b
         shutil.rmtree(partial, ignore_errors=True)
         if folder.exists():
             shutil.rmtree(replaced, ignore_errors=True)
-
-
-@contextmanager
-def without_bars() -> Iterator[None]:
-    """No progress bars of transformers; whoever called says how far things are."""
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 def as_saved(model: LlamaForCausalLM) -> LlamaForCausalLM:

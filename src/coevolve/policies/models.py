@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +31,10 @@ class Loaded(NamedTuple):
     model: Any
     tokenizer: Any
 
-    @property
-    def styles(self) -> dict[str, str]:
-        """The prompt style that the model was taught, by domain."""
-        return dict(getattr(self.model.config, "coevolve_styles", None) or {})
+    def style(self, domain: str, wanted: str = "") -> str:
+        """The prompt style that is wanted, or else the one that the model was taught."""
+        taught = getattr(self.model.config, "coevolve_styles", None) or {}
+        return wanted or str(taught.get(domain, ""))
 
     @property
     def end_ids(self) -> list[int]:
@@ -75,27 +77,36 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
     if find_spec("transformers") is None:
         raise UserError(f"model '{name}' needs torch: pip install 'coevolve[train]'")
     from transformers import AutoTokenizer
-    from transformers.utils import logging
 
     from coevolve.policies.hardware import pick_device, pick_dtype
 
     folder = find(name)
     chosen = pick_device(device)
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-        model = _weights(folder, pick_dtype(chosen, training))
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+            model = _weights(folder, pick_dtype(chosen, training))
     except (OSError, ValueError, KeyError) as error:
         raise PolicyError(_why(name, folder, error)) from None
-    finally:
-        if bars:
-            logging.enable_progress_bar()
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.chat_template is None:
         tokenizer.chat_template = PLAIN
     return Loaded(name, folder, model.to(chosen), tokenizer)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """No progress bars of transformers; whoever called says how far things are."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _weights(folder: str, dtype: Any) -> Any:
@@ -183,12 +194,13 @@ def _convert(gguf: Path, target: Path) -> None:
     if hasattr(transformers, "GgufConfig"):
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     print(f"converting {gguf.name} once into {target}", file=sys.stderr)
-    transformers.utils.logging.disable_progress_bar()
-    model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    with without_bars():
+        model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     with tempfile.TemporaryDirectory(dir=target.parent) as partial:
-        model.save_pretrained(Path(partial) / "model")
+        with without_bars():
+            model.save_pretrained(Path(partial) / "model")
         tokenizer.save_pretrained(Path(partial) / "model")
         (Path(partial) / "model").rename(target)

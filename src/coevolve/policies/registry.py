@@ -34,4 +34,4 @@ def get_policy(name: str, domain: Domain, style: str = "", device: str = "") -> 
     from coevolve.policies.local import LocalPolicy
 
     policy = LocalPolicy(name, device)
-    return policy, style or policy.loaded.styles.get(domain.name, "")
+    return policy, policy.loaded.style(domain.name, style)

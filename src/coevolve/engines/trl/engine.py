@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -26,7 +26,18 @@ from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
-from coevolve.policies.models import Loaded, load
+from coevolve.policies.models import Loaded, load, without_bars
+
+
+class Parts(NamedTuple):
+    """What a trainer is made of."""
+
+    stage: Stage
+    tasks: list[Task]
+    domains: dict[str, Domain]
+    loaded: Loaded
+    folder: StageFolder
+    recorder: Recorder
 
 
 class TrlEngine:
@@ -76,7 +87,10 @@ class TrlEngine:
         with quiet(), small_vocabulary(loaded), named_failures(stage, folder, loaded):
             if stage.kind == "warm" and main:
                 folder.note_skills("before", loaded)
-            trainer = self.trainer(stage, tasks, domains, loaded, folder, recorder, observer)
+            parts = Parts(stage, tasks, domains, loaded, folder, recorder)
+            trainer = self.warm(parts) if stage.kind == "warm" else self.grpo(parts)
+            trainer.add_callback(observer)
+            trainer.remove_callback(PrinterCallback)
             with computing(loaded.model, autocast=False):
                 trainer.train(resume_from_checkpoint=str(last[1]) if last else None)
             recorder.flush()
@@ -89,42 +103,21 @@ class TrlEngine:
     def domain(self, name: str) -> Domain:
         return self.domains[name] if name in self.domains else get_domain(name)
 
-    def trainer(
-        self,
-        stage: Stage,
-        tasks: list[Task],
-        domains: dict[str, Domain],
-        loaded: Loaded,
-        folder: StageFolder,
-        recorder: Recorder,
-        observer: Observer,
-    ) -> Any:
-        """TRL's trainer for the stage."""
-        make = self.warm if stage.kind == "warm" else self.grpo
-        trainer = make(stage, tasks, domains, loaded, folder, recorder)
-        trainer.add_callback(observer)
-        trainer.remove_callback(PrinterCallback)
-        return trainer
-
-    def grpo(
-        self,
-        stage: Stage,
-        tasks: list[Task],
-        domains: dict[str, Domain],
-        loaded: Loaded,
-        folder: StageFolder,
-        recorder: Recorder,
-    ) -> Any:
+    def grpo(self, parts: Parts) -> Any:
+        """TRL's trainer for reinforcement learning."""
         from trl import GRPOConfig
 
         from coevolve.engines.trl.grpo import Trainer
         from coevolve.engines.trl.turns import environment
 
+        stage, tasks, domains, loaded, folder, recorder = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
         prompts = [
             [
                 message.model_dump()
-                for message in domains[task.domain].prompt(task, style(stage, loaded, task))
+                for message in domains[task.domain].prompt(
+                    task, loaded.style(task.domain, stage.style)
+                )
             ]
             for task in tasks
         ]
@@ -156,19 +149,13 @@ class TrlEngine:
             trainer.rollout_func = trainer.play
         return trainer
 
-    def warm(
-        self,
-        stage: Stage,
-        tasks: list[Task],
-        domains: dict[str, Domain],
-        loaded: Loaded,
-        folder: StageFolder,
-        recorder: Recorder,
-    ) -> Any:
+    def warm(self, parts: Parts) -> Any:
+        """TRL's trainer for supervised learning."""
         from trl import SFTConfig, SFTTrainer
 
         from coevolve.engines.trl.warm import examples
 
+        stage, tasks, domains, loaded, folder, _ = parts
         rows = examples(stage, tasks, domains, loaded)
         longest = max(len(row["input_ids"]) for row in rows)
         machine = self.machine(stage, loaded, 1)
@@ -256,11 +243,6 @@ def dataset(columns: dict[str, list[Any]]) -> Any:
     return Dataset(InMemoryTable.from_pydict(columns), fingerprint="stage")
 
 
-def style(stage: Stage, loaded: Loaded, task: Task) -> str:
-    """The prompt style of a task: the stage's, or the one that the model was taught."""
-    return stage.style or loaded.styles.get(task.domain, "")
-
-
 def adapters(stage: Stage, loaded: Loaded) -> Any:
     """Low-rank adapters, unless the model has some already."""
     if not stage.recipe.lora or hasattr(loaded.model, "peft_config"):
@@ -279,17 +261,14 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from transformers.utils import logging
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with without_bars(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import EngineError, UserError
+from coevolve.core.files import replace_file
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage
@@ -163,12 +164,4 @@ def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
 
 def write(path: Path, text: str) -> None:
     """Replace a file, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with partial.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    replace_file(path, text.encode("utf-8"))

@@ -39,7 +39,7 @@ def examples(
     for index in shown:
         if index not in made:
             domain = domains[tasks[index].domain]
-            style = stage.style or loaded.styles.get(domain.name, "")
+            style = loaded.style(domain.name, stage.style)
             messages = domain.prompt(tasks[index], style)
             answer = domain.oracle(tasks[index], style)
             made[index] = example(loaded.tokenizer, messages, answer)

@@ -1,0 +1,33 @@
+"""By which rules proposals are probed and checkpoints judged."""
+
+from pydantic import Field
+
+from coevolve.core.rollout import Value
+
+
+class GateRule(Value):
+    """What a checkpoint must not do."""
+
+    on: bool = True
+    margin: float = Field(default=0.02, ge=0, le=1)
+    """The valid rate may fall by so much."""
+    solved: float = Field(default=0.9, ge=0, le=1)
+    """Buckets with at least this valid rate before are protected."""
+    protected_fall: float = Field(default=0.1, ge=0, le=1)
+    """A protected bucket may fall by so much."""
+    least: int = Field(default=20, ge=1)
+    """Tasks that a bucket must have to be protected."""
+
+
+class BacktestRule(Value):
+    """How candidates are probed and compared."""
+
+    on: bool = True
+    tasks: int = Field(default=48, ge=4)
+    """Fresh tasks per candidate."""
+    samples: int = Field(default=4, ge=2)
+    """Answers per task."""
+    confidence: float = Field(default=0.8, ge=0.5, le=1)
+    """How sure it must be that a candidate carries more signal than the incumbent."""
+    most_forgotten: float = Field(default=0.5, ge=0, le=1)
+    """Share of solved kinds of tasks that a candidate may drop."""
