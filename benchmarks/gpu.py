@@ -12,12 +12,17 @@ import json
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TWO_AGENTS = ("--knob", "agents2.share=1")
+SMALL = [
+    word
+    for knob in ("size3.data_ratio=0.3", "size4.data_ratio=0.3", "size5.data_ratio=0.4")
+    for word in ("--knob", knob)
+]
+"""Boards that a language model learns within minutes: two agents, 3x3 to 5x5."""
 
 
 def coevolve(*words: str) -> dict[str, Any]:
@@ -39,12 +44,12 @@ def recipe(**fields: Any) -> list[str]:
 
 
 def measured(policy: str, count: int) -> dict[str, Any]:
-    """Rates of a policy on dev tasks with two agents."""
+    """Rates of a policy on small boards of the dev split."""
     found = {}
     for name, temperature in (("greedy", "0"), ("drawn", "1")):
         rates = coevolve(
-            "evaluate", "--policy", policy, "--split", "dev", "--count", str(count), *TWO_AGENTS,
-            "--seed", "5", "--style", "cells", "--temperature", temperature, "--max-tokens", "192",
+            "evaluate", "--policy", policy, "--split", "dev", "--count", str(count), *SMALL,
+            "--seed", "5", "--style", "cells", "--temperature", temperature, "--max-tokens", "128",
             "--batch", "256",
         )  # fmt: skip
         keep = ("error", "valid", "valid_interval", "optimal", "n", "tokens_per_second")
@@ -72,16 +77,16 @@ def steps_of(folder: Path) -> dict[str, Any]:
 
 def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     """A warm start, then GRPO."""
-    count = 8 if quick else 500
-    warm = {"steps": 2, "tasks": 4} if quick else {"steps": 360, "tasks": 192}
+    count = 8 if quick else 1000
+    warm = {"steps": 2, "tasks": 4} if quick else {"steps": 180, "tasks": 192}
     grpo = (
         {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 60, "tasks": 32, "group": 16}
     )
-    common = ["--style", "cells", *TWO_AGENTS]
+    common = ["--style", "cells", *SMALL]
     report: dict[str, Any] = {}
     report["warm"] = coevolve(
         "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *common,
-        *recipe(**warm, learning_rate=3e-4, replay=0.1, max_tokens=192),
+        *recipe(**warm, learning_rate=5e-4, replay=0.2, max_tokens=128),
     )  # fmt: skip
     if "error" in report["warm"]:
         return report
@@ -89,7 +94,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     report["warm_rates"] = measured(report["warm"]["policy"], count)
     report["grpo"] = coevolve(
         "train", "grpo", "--policy", report["warm"]["policy"], "--output", str(folder / "grpo"),
-        *common, *recipe(**grpo, learning_rate=1e-5, max_tokens=192),
+        *common, *recipe(**grpo, learning_rate=3e-5, max_tokens=128),
     )  # fmt: skip
     if "error" in report["grpo"]:
         return report
@@ -103,7 +108,7 @@ def pocket(folder: Path, quick: bool) -> dict[str, Any]:
     fields = (
         ["steps=2", "tasks=2", "group=4", "max_tokens=128"]
         if quick
-        else ["steps=120", "tasks=64", "group=16", "learning_rate=1e-4", "max_tokens=128"]
+        else ["steps=140", "tasks=64", "group=16", "learning_rate=1e-4", "max_tokens=128"]
     )
     output = folder / "gain.json"
     command = [
@@ -127,7 +132,7 @@ def generation(folder: Path, quick: bool) -> list[dict[str, Any]]:
     found = []
     for model in ("pocket", "smollm2"):
         output = folder / f"generation-{model}.json"
-        batches = ["4"] if quick else ["128", "512", "2048"]
+        batches = ["4"] if quick else ["512", "2048"]
         command = [
             sys.executable, str(HERE / "generation.py"), "--model", model, "--batch", *batches,
             "--json", str(output), "--max-tokens", "16" if quick else "128",
@@ -148,12 +153,19 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"date": time.strftime("%Y-%m-%d")}
-    report["generation"] = generation(arguments.folder, arguments.quick)  # alone on the GPU
-    with ThreadPoolExecutor(2) as arms:
-        first = arms.submit(smollm2, arguments.folder / "smollm2", arguments.quick)
-        second = arms.submit(pocket, arguments.folder / "pocket", arguments.quick)
-        report["smollm2"], report["pocket"] = first.result(), second.result()
-    (arguments.folder / "gpu.json").write_text(json.dumps(report, indent=1))
+
+    def keep(name: str, found: Any) -> None:
+        report[name] = found
+        (arguments.folder / "gpu.json").write_text(json.dumps(report, indent=1))
+
+    keep("generation", generation(arguments.folder, arguments.quick))  # alone on the GPU
+    with ThreadPoolExecutor(2) as pool:
+        arms = {
+            pool.submit(arm, arguments.folder / arm.__name__, arguments.quick): arm.__name__
+            for arm in (smollm2, pocket)
+        }
+        for arm in as_completed(arms):
+            keep(arms[arm], arm.result())
 
 
 if __name__ == "__main__":

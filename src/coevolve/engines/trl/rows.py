@@ -14,6 +14,8 @@ from torch.nn.functional import pad
 
 PARTS = 8
 """Into how many parts a pass is cut, by length."""
+LEAST = 8192
+"""Tokens below which a part leaves a GPU idle."""
 IGNORED = -100
 
 
@@ -41,6 +43,8 @@ class Rows:
             resting = torch.zeros_like(resting)
         order = torch.cat((order[~resting], order[resting]))
         live, size = int((~resting).sum()), max(1, -(-len(order) // PARTS))
+        if self.ids.is_cuda:
+            size = max(size, LEAST // int(self.lengths.max()))
         found = []
         for first, last in ((0, live), (live, len(order))):
             with torch.set_grad_enabled(torch.is_grad_enabled() and first == 0):
