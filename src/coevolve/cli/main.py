@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import asking, checking, evaluating, pocket, running, tasks, training
+from coevolve.cli import (
+    asking,
+    checking,
+    comparing,
+    evaluating,
+    pocket,
+    running,
+    tasks,
+    training,
+)
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -29,6 +38,8 @@ Start here:
 
   coevolve train grpo --policy pocket                      train a small model on two cores
 
+  coevolve compare main --dry-run                          engineers side by side, over seeds
+
   coevolve check lake                                      put a domain through its paces
 """,
 )
@@ -39,6 +50,7 @@ app.command("status")(running.status)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
+app.command("compare")(comparing.compare)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)
