@@ -28,7 +28,9 @@ class Ended(NamedTuple):
 class Cluster(Protocol):
     """Anywhere that work can be done."""
 
-    def run(self, work: str, folders: Sequence[Path], tick: Callable[[], None]) -> Generator[Ended, None, None]:
+    def run(
+        self, work: str, folders: Sequence[Path], tick: Callable[[], None]
+    ) -> Generator[Ended, None, None]:
         """Do the work in every folder; each is told as it ends, in any order.
 
         Work that was lost with its process or machine is begun again. `tick` is called about once

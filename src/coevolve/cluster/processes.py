@@ -32,7 +32,9 @@ class Processes:
         self.retries = retries
         """How often work is begun again whose process was killed."""
 
-    def run(self, work: str, folders: Sequence[Path], tick: Callable[[], None]) -> Generator[Ended, None, None]:
+    def run(
+        self, work: str, folders: Sequence[Path], tick: Callable[[], None]
+    ) -> Generator[Ended, None, None]:
         waiting, lost = deque(folders), Counter[Path]()
         running: dict[Path, Process] = {}
         try:
@@ -44,11 +46,12 @@ class Processes:
                     if process.poll() is None:
                         continue
                     del running[folder]
+                    failure = failure_of(process)
                     if process.returncode < 0 and lost[folder] < self.retries:
                         lost[folder] += 1
                         waiting.append(folder)
                     else:
-                        yield Ended(folder, failure_of(process))
+                        yield Ended(folder, failure)
                 tick()
                 time.sleep(POLL_S)
         finally:

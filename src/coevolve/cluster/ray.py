@@ -27,7 +27,9 @@ class RayCluster:
     ) -> None:
         self.address, self.cpus, self.gpus, self.retries = address, cpus, gpus, retries
 
-    def run(self, work: str, folders: Sequence[Path], tick: Callable[[], None]) -> Generator[Ended, None, None]:
+    def run(
+        self, work: str, folders: Sequence[Path], tick: Callable[[], None]
+    ) -> Generator[Ended, None, None]:
         with connected(self.address) as ray:
             self.check_room(ray)
             # One piece of work per process, as on one machine: memory stays apart.
