@@ -128,9 +128,9 @@ def test_a_failed_reference_leaves_rates_without_differences() -> None:
 def test_the_picture_says_what_n_is(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = table(results(ARMS), "fixed")
-    draw_forest(rows, "test", "fixed", 100, tmp_path / "arms.png")
+    draw_forest(rows, "test", "fixed", tmp_path / "arms.png")
     assert (tmp_path / "arms.png").stat().st_size > 10_000
-    assert caption(rows, 100).startswith("n = 2 to 3 seeds x 100 tasks")
+    assert caption(rows).startswith("n = 2 to 3 seeds x 100 tasks")
     one = table([r for r in results(ARMS) if r.job.seed == 0], "fixed")
-    assert caption(one, 100).startswith("n = 1 seed x 100 tasks")
-    draw_forest(one, "test", "fixed", 100, tmp_path / "one.png")
+    assert caption(one).startswith("n = 1 seed x 100 tasks")
+    draw_forest(one, "test", "fixed", tmp_path / "one.png")

@@ -1,18 +1,22 @@
 """What `coevolve compare` shows: the plan, and the one table. Every estimate carries n."""
 
 import json
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rich.box import HEAVY_HEAD, SIMPLE, Box
+from rich.console import Console
 from rich.table import Table
 
 from coevolve import __version__
 from coevolve.cli.show import notes, out
+from coevolve.cli.training import clock
 from coevolve.cluster.comparing import Outcome
 from coevolve.core.files import replace_file
 from coevolve.evaluation.arms import Row, table
-from coevolve.evaluation.seeds import Change, Mean
+from coevolve.evaluation.seeds import Change, Mean, chance
 from coevolve.harness.comparison import (
     SHIPPED,
     UNTRAINED,
@@ -20,6 +24,7 @@ from coevolve.harness.comparison import (
     expected,
     load_comparison,
 )
+from coevolve.ledger.payload import flat
 
 FILE, PICTURE = "comparison.json", "comparison.png"
 
@@ -45,13 +50,16 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
         facts = {"rollouts_per_seed": counted, "rollouts": total}
         print(json.dumps({**comparison.model_dump(mode="json"), **facts}))
         return
-    shown = Table("arm", "engineers", "changes", title=comparison.name, title_justify="left")
-    for name in ("train", "probe, at most", "measure"):
+    shown = Table(title=comparison.name, title_justify="left", header_style="bold")
+    shown.add_column("arm", no_wrap=True)
+    shown.add_column("engineers")
+    shown.add_column("changes")
+    for name in ("train", "probe \u2264", "measure"):
         shown.add_column(name, justify="right", no_wrap=True)
     for arm, (job, counts) in arms.items():
         changes = {k: v for k, v in comparison.arms.get(arm, {}).items() if k != "engineers"}
+        words = ", ".join(f"{name} {json.dumps(value)}" for name, value in flat(changes).items())
         engineers = ", ".join(job.experiment.engineers) if job.trains else "-"
-        words = json.dumps(changes) if changes else ""
         shown.add_row(arm, engineers, words, *(f"{count:,}" for count in counts))
     seeds = ", ".join(map(str, comparison.seeds))
     shown.caption = f"rollouts per seed; seeds {seeds}; {total:,} rollouts in all"
@@ -69,7 +77,7 @@ def report(
     if as_json:
         print(json.dumps(facts))
     elif rows:
-        out.print(as_table(comparison, rows))
+        show_table(comparison, rows)
         for result in outcome.results:
             if result.ended != "done":
                 out.print(f"{result.job.name} ended early: {result.ended}", highlight=False)
@@ -78,8 +86,9 @@ def report(
         from coevolve.evaluation.forest import draw_forest
 
         title = f"{comparison.name}: {len(arms)} arms"
-        draw_forest(rows, title, comparison.reference, comparison.tasks, folder / PICTURE)
-        notes.print(f"drew {folder / PICTURE}; all numbers are in {folder / FILE}")
+        draw_forest(rows, title, comparison.reference, folder / PICTURE)
+        notes.print(f"drew {folder / PICTURE}", soft_wrap=True)
+    notes.print(f"all numbers are in {folder / FILE}", soft_wrap=True)
 
 
 def as_object(
@@ -106,51 +115,74 @@ def as_object(
     }
 
 
-def as_table(comparison: Comparison, rows: list[Row]) -> Table:
-    """One line per arm, best first."""
-    reference = comparison.reference
-    shown = Table(title=comparison.name, title_justify="left", header_style="bold")
+RESULT = ("seeds", "valid %", "optimal %", "valid - {reference}", "p")
+EFFORT = ("calls", "taken", "reverted", "trained", "probed", "tokens", "time", "cost")
+MEANS = "From calls on: means per seed; trained and probed count rollouts."
+
+
+def show_table(comparison: Comparison, rows: list[Row]) -> None:
+    """One line per arm, best first, in one table, or in two where the terminal is narrow."""
+    whole = part(comparison, rows, (*RESULT, *EFFORT), f"{how(rows)} {MEANS}")
+    needed = Console(width=1_000).measure(whole).maximum
+    if out.is_terminal and out.width < needed:
+        out.print(part(comparison, rows, RESULT, how(rows), SIMPLE))
+        out.print(part(comparison, rows, EFFORT, MEANS, SIMPLE))
+    else:
+        Console(width=max(needed, out.width)).print(whole)
+
+
+def part(
+    comparison: Comparison,
+    rows: list[Row],
+    names: Sequence[str],
+    caption: str,
+    box: Box = HEAVY_HEAD,
+) -> Table:
+    """Some columns of the table; in a simple box, intervals stand below their means."""
+    shown = Table(title=comparison.name, title_justify="left", header_style="bold", box=box)
+    shown.padding = (0, 0) if box is SIMPLE else (0, 1)
     shown.add_column("arm", no_wrap=True)
-    for name in ("seeds", "valid %", "optimal %", f"valid - {reference}", "p", "calls", "taken",
-                 "reverted", "rollouts", "tokens", "time", "cost"):  # fmt: skip
-        shown.add_column(name, justify="right", no_wrap=name not in ("rollouts",))
+    for name in names:
+        title = name.format(reference=comparison.reference)
+        shown.add_column(title, justify="right", no_wrap=True)
     for row in rows:
-        shown.add_row(*cells(row), style="dim" if row.arm == UNTRAINED else "")
-    over = rows[0].valid.over
-    how = (
-        "95 % Student intervals over seeds; differences paired by seed"
-        if over == "seeds"
-        else "95 % intervals over tasks (Wilson; paired bootstrap, sign test): several seeds tell "
-        "more"
-    )
-    shown.caption = (
-        f"{comparison.tasks} fresh dev tasks per seed; {how}; * p < 0.05 after Holm's correction. "
-        "Calls to the last are means per seed; rollouts: train + probe."
-    )
-    shown.caption_justify = "left"
+        found = [cells(row)[name] for name in names]
+        if box is SIMPLE:
+            found = [text.replace(" [", "\n[") for text in found]
+        shown.add_row(row.arm, *found, style="dim" if row.arm == UNTRAINED else "")
+    shown.caption, shown.caption_justify = caption, "left"
     return shown
 
 
-def cells(row: Row) -> list[str]:
-    """The cells of a line."""
+def how(rows: list[Row]) -> str:
+    """What the intervals are, and of how many."""
+    tasks = f"{rows[0].tasks} fresh dev tasks per seed; 95 % intervals over"
+    if any(row.valid.over == "seeds" for row in rows):
+        words = f"{tasks} seeds (Student), differences paired by seed"
+    else:
+        words = f"{tasks} tasks (Wilson; paired bootstrap, sign test): more seeds tell more"
+    return f"{words}; * p < 0.05 after Holm's correction."
+
+
+def cells(row: Row) -> dict[str, str]:
+    """An arm's line, by column."""
     totals, change = row.totals, row.valid_change
     star = "*" if row.p_holm is not None and row.p_holm < 0.05 else ""
-    untrained = row.arm == UNTRAINED
-    acts = [f"{totals[name]:.3g}" for name in ("calls", "taken", "reverted")]
-    rollouts = f"{totals['train_rollouts']:,.0f} + {totals['probe_rollouts']:,.0f}"
-    return [
-        row.arm,
-        str(len(row.seeds)),
-        in_percent(row.valid),
-        in_percent(row.optimal),
-        in_percent(change, "+") if change else "-",
-        f"{change.p:.2g}{star}" if change else "-",
-        *(["-"] * 3 if untrained else acts),
-        "-" if untrained else rollouts,
-        "-" if untrained else f"{totals['tokens'] / 1000:,.0f}k",
-        f"{totals['seconds']:.0f} s",
-        f"{totals['money']:.2f}" if totals["money"] else "0",
-    ]
+    return {
+        "seeds": str(len(row.seeds)),
+        "valid %": in_percent(row.valid),
+        "optimal %": in_percent(row.optimal),
+        "valid - {reference}": in_percent(change, "+") if change else "-",
+        "p": f"{chance(change.p)}{star}" if change else "-",
+        "calls": f"{totals['calls']:.3g}",
+        "taken": f"{totals['taken']:.3g}",
+        "reverted": f"{totals['reverted']:.3g}",
+        "trained": f"{totals['train_rollouts']:,.0f}",
+        "probed": f"{totals['probe_rollouts']:,.0f}",
+        "tokens": f"{totals['tokens'] / 1000:,.0f}k",
+        "time": clock(totals["seconds"]),
+        "cost": f"{totals['money']:.2f}",
+    }
 
 
 def in_percent(estimate: Mean | Change, sign: str = "") -> str:

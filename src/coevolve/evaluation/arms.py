@@ -66,6 +66,8 @@ class Row(NamedTuple):
     seeds: tuple[int, ...]
     valid: Mean
     optimal: Mean
+    tasks: int
+    """Per seed."""
     by_seed: tuple[float, ...]
     """Valid rates."""
     valid_change: Change | None
@@ -120,6 +122,7 @@ def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResul
         seeds=tuple(sorted(found)),
         valid=mean_rate([result.valid for result in results]),
         optimal=mean_rate([result.optimal for result in results]),
+        tasks=len(results[0].valid),
         by_seed=tuple(sum(result.valid) / len(result.valid) for result in results),
         valid_change=change([a.valid for a, _ in pairs], [b.valid for _, b in pairs])
         if pairs

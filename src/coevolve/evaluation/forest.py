@@ -6,12 +6,13 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.evaluation.arms import Row
+from coevolve.evaluation.seeds import chance
 from coevolve.harness.comparison import UNTRAINED
 
 INK, SOFT, MAIN, BETTER, WORSE = "#26323d", "#9aa7b2", "#1f6f9f", "#2a8f5b", "#b5473c"
 
 
-def draw_forest(rows: Sequence[Row], title: str, reference: str, tasks: int, path: Path) -> None:
+def draw_forest(rows: Sequence[Row], title: str, reference: str, path: Path) -> None:
     """Valid rate of every arm, and its difference from the reference, best arm on top."""
     try:
         from matplotlib.figure import Figure
@@ -25,20 +26,22 @@ def draw_forest(rows: Sequence[Row], title: str, reference: str, tasks: int, pat
         y = len(arms) - 1 - place
         if row.valid.over == "seeds":
             left.scatter(
-                [100 * rate for rate in row.by_seed], [y] * len(row.by_seed),
-                s=14, color=SOFT, alpha=0.8, linewidths=0, zorder=2,
+                [100 * rate for rate in row.by_seed], [y - 0.24] * len(row.by_seed),
+                s=16, color=SOFT, linewidths=0, zorder=2,
             )  # fmt: skip
         bar(left, y, row.valid, INK if row.arm == reference else MAIN)
         if row.valid_change is not None:
             change = row.valid_change
             colour = BETTER if change.low > 0 else WORSE if change.high < 0 else SOFT
             bar(right, y, change, colour)
-            text = f"{100 * change.mean:+.1f}   p {change.p:.2g}"
+            text = f"{100 * change.mean:+.1f}   p {chance(change.p)}".replace("-", "\u2212")
             right.annotate(
                 text, (1.02, y), xycoords=("axes fraction", "data"), va="center", fontsize=8,
                 color=INK, annotation_clip=False,
             )  # fmt: skip
-    left.set_yticks(range(len(arms)), [row.arm for row in reversed(arms)])
+    most = max(len(row.seeds) for row in arms)
+    labels = [row.arm + (f" (n {len(row.seeds)})" if len(row.seeds) < most else "") for row in arms]
+    left.set_yticks(range(len(arms)), labels[::-1])
     left.set_ylim(-0.6, len(arms) - 0.4)
     left.set_xlabel("valid % on fresh held-out tasks")
     right.set_xlabel(f"difference from {reference}, points")
@@ -53,17 +56,18 @@ def draw_forest(rows: Sequence[Row], title: str, reference: str, tasks: int, pat
     for axis in (left, right):
         plain(axis)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold", color=INK)
-    figure.supxlabel(caption(arms, tasks), x=0.01, ha="left", fontsize=8, color="#5c6a75")
+    figure.supxlabel(caption(arms), x=0.01, ha="left", fontsize=8, color="#5c6a75")
     try:
         figure.savefig(path, dpi=140)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write {path}: {error}") from None
 
 
-def caption(arms: Sequence[Row], tasks: int) -> str:
+def caption(arms: Sequence[Row]) -> str:
     """What the intervals are, and of how many."""
     counts = sorted({len(row.seeds) for row in arms})
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    tasks = arms[0].tasks
     if counts[-1] == 1:
         return f"n = 1 seed x {tasks} tasks; 95 % intervals over tasks: Wilson, paired bootstrap"
     return (

@@ -89,3 +89,8 @@ def holm(ps: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(ps) - rank) * ps[place]))
         found[place] = largest
     return found
+
+
+def chance(p: float) -> str:
+    """A p value in as many digits as it is good for."""
+    return "<0.001" if p < 0.001 else f"{p:.2g}"
