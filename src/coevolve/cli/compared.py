@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import HEAVY_HEAD, SIMPLE, Box
 from rich.console import Console
@@ -13,7 +13,6 @@ from rich.table import Table
 from coevolve import __version__
 from coevolve.cli.show import notes, out
 from coevolve.cli.training import clock
-from coevolve.cluster.comparing import Outcome
 from coevolve.core.files import replace_file
 from coevolve.evaluation.arms import Row, table
 from coevolve.evaluation.seeds import Change, Mean, chance
@@ -25,6 +24,9 @@ from coevolve.harness.comparison import (
     load_comparison,
 )
 from coevolve.ledger.payload import flat
+
+if TYPE_CHECKING:
+    from coevolve.cluster.comparing import Outcome
 
 FILE, PICTURE = "comparison.json", "comparison.png"
 
@@ -68,7 +70,7 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
 
 
 def report(
-    comparison: Comparison, outcome: Outcome, folder: Path, command: str, as_json: bool
+    comparison: Comparison, outcome: "Outcome", folder: Path, command: str, as_json: bool
 ) -> None:
     """The table, its data and its picture."""
     rows = table(outcome.results, comparison.reference)
@@ -92,7 +94,7 @@ def report(
 
 
 def as_object(
-    comparison: Comparison, outcome: Outcome, rows: list[Row], command: str
+    comparison: Comparison, outcome: "Outcome", rows: list[Row], command: str
 ) -> dict[str, Any]:
     """Everything measured, as plain JSON values."""
     return {

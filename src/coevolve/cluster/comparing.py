@@ -5,6 +5,7 @@ OUTPUT/comparison.json    everything that was measured, and the command that did
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -96,36 +97,43 @@ class Progress:
     def __init__(self, jobs: dict[Path, Job], say: Say) -> None:
         self.jobs, self.say = jobs, say
         self.known: dict[Path, set[Path]] = {folder: set() for folder in jobs}
-        self.ended: set[Path] = set()
+        self.ahead = {folder: Counter(job.phases) for folder, job in jobs.items()}
+        self.seconds: dict[str, list[float]] = {}
         for folder in jobs:
-            finished_phases(folder, self.known[folder])  # by an earlier command
-        self.before = sum(map(len, self.known.values()))
+            for _, phase, _ in finished_phases(folder, self.known[folder]):
+                self.ahead[folder][phase] -= 1  # by an earlier command
         self.began = time.monotonic()
 
     def look(self) -> None:
         """Tell what was finished since the last look."""
-        for folder in self.jobs:
-            if folder not in self.ended:
-                self.look_at(folder)
+        for folder in self.ahead:
+            self.look_at(folder)
 
     def look_at(self, folder: Path) -> None:
         name = self.jobs[folder].name
         for round, phase, seconds in finished_phases(folder, self.known[folder]):
+            self.ahead[folder][phase] -= 1
+            self.seconds.setdefault(phase, []).append(seconds)
             self.say(f"{name}: round {round}, {phase}, {seconds:.1f} s", self.left())
 
     def end(self, folder: Path, words: str) -> None:
         self.look_at(folder)
-        self.ended.add(folder)
+        del self.ahead[folder]
         self.say(f"{self.jobs[folder].name}: {words}", self.left())
 
     def left(self) -> float | None:
-        """Seconds, as if all phases took equally long; None before any was seen."""
-        total = sum(job.phases for job in self.jobs.values())
-        over = sum(
-            job.phases if folder in self.ended else len(self.known[folder])
-            for folder, job in self.jobs.items()
-        )
-        done = over - self.before
-        if done <= 0:
+        """Seconds, by how long each phase took so far; None before a training was seen."""
+        if "train" not in self.seconds:
             return None
-        return (time.monotonic() - self.began) * max(0, total - over) / done
+        ahead = sum(
+            max(0, count) * self.usual(phase)
+            for counts in self.ahead.values()
+            for phase, count in counts.items()
+        )
+        passed = sum(map(sum, self.seconds.values()))
+        return ahead * (time.monotonic() - self.began) / passed
+
+    def usual(self, phase: str) -> float:
+        """Mean seconds of a phase; the last measurement takes about as long as the gate's."""
+        seen = self.seconds.get(phase) or self.seconds.get("gate") or [0.0]
+        return sum(seen) / len(seen)

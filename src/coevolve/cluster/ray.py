@@ -7,6 +7,7 @@ where it was from its folder. All machines see the same folders and have the sam
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,20 +76,36 @@ def connected(address: str) -> Iterator[Any]:
         import ray
     except ImportError:
         raise UserError("--ray needs Ray: pip install 'coevolve[cluster]'") from None
+    check_address(address)
     terminated = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"no Ray cluster at '{address}': {error}; start one with `ray start --head`, or use "
-            "--ray local"
-        ) from None
+        raise no_cluster(address, error) from None
     finally:
         signal.signal(signal.SIGTERM, terminated)  # Ray puts its own there
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Ray tries for minutes to reach a machine that is not there."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon:
+        return  # a word that Ray knows
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except (OSError, OverflowError, ValueError) as error:
+        raise no_cluster(address, error) from None
+
+
+def no_cluster(address: str, error: Exception) -> UserError:
+    return UserError(
+        f"no Ray cluster at '{address}': {error}; start one with `ray start --head`, or use "
+        "--ray local"
+    )
 
 
 def outcome(ray: Any, reference: Any) -> str:

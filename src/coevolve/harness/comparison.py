@@ -92,10 +92,12 @@ class Job(Value):
         return f"{self.arm}/seed-{self.seed}"
 
     @property
-    def phases(self) -> int:
-        """How many phases it is recorded in, its last measurement included."""
+    def phases(self) -> dict[str, int]:
+        """How often it goes through each phase; `final` is its last measurement."""
         rounds = self.experiment.rounds
-        return 2 + 3 * rounds + 2 * (rounds - 1) if self.trains else 1
+        between = dict.fromkeys(("propose", "backtest"), rounds - 1)
+        training = {"base": 1, **dict.fromkeys(("train", "dev", "gate"), rounds), **between}
+        return {**(training if self.trains else {}), "final": 1}
 
 
 class Expected(NamedTuple):
