@@ -17,7 +17,9 @@ from coevolve.core.rollout import Value
 from coevolve.harness.checked import checked
 from coevolve.harness.experiment import Experiment, make_experiment
 
-SHIPPED = {path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*")}
+SHIPPED = {
+    path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*.toml")
+}
 """Comparisons that come with the package, by name."""
 SHARED = (
     "name", "domain", "policy", "style", "seed", "start", "knobs", "measured", "budget", "approval",
