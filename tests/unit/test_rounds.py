@@ -103,14 +103,14 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
 
 def test_a_spent_budget_ends_a_run_with_what_it_has(tmp_path: Path) -> None:
     rounds, engine = make(
-        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 60}
+        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 210}
     )
     standing = rounds.run()
     assert len(engine.stages) == 2
     assert standing.policy == "prioritised"
     assert rounds.ledger.state() == "stopped"
     reason = rounds.ledger.events("stopped")[0].payload["reason"]
-    assert "budget of rollouts is used up: 64 of 60" in reason
+    assert "budget of rollouts is used up: 356 of 210" in reason
 
 
 def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:

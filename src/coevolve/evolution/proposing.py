@@ -1,6 +1,10 @@
 """From what engineers say to candidates that can be probed."""
 
+import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from threading import Thread
 from typing import Any
 
 from coevolve.domains.knobs import Knobs
@@ -8,15 +12,64 @@ from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
 
+MOST_PROPOSALS, MOST_KNOBS, MOST_CHARACTERS = 8, 2_000, 1_000
+"""What is recorded of an engineer in a round."""
+
 
 def propose(
-    engineers: Callable[[str], Mapping[str, Engineer]], checkpoint: str, view: View, seed: int
+    engineers: Callable[[str], Mapping[str, Engineer]],
+    checkpoint: str,
+    view: View,
+    seed: int,
+    patience_s: float,
 ) -> dict[str, Any]:
     """The proposals of every engineer of this checkpoint, as they are recorded."""
     return {
-        name: [proposal.model_dump(mode="json") for proposal in engineer.propose(view, seed)]
+        name: [
+            recordable(proposal)
+            for proposal in waited_for(partial(engineer.propose, view, seed), patience_s)
+        ]
         for name, engineer in engineers(checkpoint).items()
     }
+
+
+def waited_for(work: Callable[[], list[Proposal]], patience_s: float) -> list[Proposal]:
+    """The proposals, or a failure if they do not come in time or an engineer breaks.
+
+    The thread of one that never answers is left behind; it ends with the run.
+    """
+    found: list[Proposal] = []
+
+    def answer() -> None:
+        try:
+            found.extend(work()[:MOST_PROPOSALS])
+        except Exception as error:  # an engineer's failure is data; the run goes on without it
+            found.append(Proposal(failure=f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]))
+
+    thread = Thread(target=answer, daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
+        return [Proposal(failure=f"no answer within {patience_s:g} s")]
+    return found
+
+
+def recordable(proposal: Proposal) -> dict[str, Any]:
+    """A proposal as JSON values: what is no finite number stays as a word."""
+    values = proposal.model_dump(mode="json")
+    values["knobs"] = {
+        name[:MOST_CHARACTERS]: plain(value)
+        for name, value in islice(proposal.knobs.items(), MOST_KNOBS)
+    }
+    return values
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)[:MOST_CHARACTERS]
 
 
 def candidates(proposed: Mapping[str, Any], incumbent: Knobs, reach: float) -> list[Candidate]:
