@@ -43,7 +43,7 @@ class Said(NamedTuple):
     failure: str
     asked: tuple[Asked, ...]
     more: int
-    """Knobs that were asked for beyond those listed."""
+    """Knobs that were asked for and are not listed: not in use, or too many."""
     moved: tuple[Asked, ...]
     """Knobs that changed without being asked for: shares that fill up, and what was mended."""
 
@@ -159,14 +159,14 @@ def heard(record: Record, name: str, proposals: Any, incumbent: Knobs | None) ->
         except ValidationError:
             record.trouble(f"a proposal by {name} is not one: {values!r:.100}")
             continue
-        asked, moved = projected(record, proposal, incumbent)
+        asked, idle, moved = projected(record, proposal, incumbent)
         found.append(
             Said(
                 name,
                 written(proposal.explanation),
                 written(proposal.failure),
                 tuple(asked[:MOST_ASKED]),
-                max(0, len(asked) - MOST_ASKED),
+                idle + max(0, len(asked) - MOST_ASKED),
                 tuple(moved),
             )
         )
@@ -175,11 +175,13 @@ def heard(record: Record, name: str, proposals: Any, incumbent: Knobs | None) ->
 
 def projected(
     record: Record, proposal: Proposal, incumbent: Knobs | None
-) -> tuple[list[Asked], list[Asked]]:
-    """What was asked of each knob and what it came to; then what moved besides."""
+) -> tuple[list[Asked], int, list[Asked]]:
+    """What was asked of each knob and what it came to; how many of those asked for are not in use;
+    what moved besides."""
     if incumbent is None or record.experiment is None or proposal.failure:
-        return [], []
+        return [], 0, []
     after = apply(proposal, incumbent, record.experiment.reach)
+    used = {knob.name for knobs in (incumbent, after) for knob in knobs.in_use()}
     wishes = {
         name: brief(value)
         for name, value in proposal.knobs.items()
@@ -191,24 +193,23 @@ def projected(
     asked = [
         Asked(cut(clean(name), 100), wish, incumbent.get(name), after.get(name))
         for name, wish in wishes.items()
+        if name not in incumbent or name in used
     ]
     moved = [
         Asked(name, "", old, new)
         for name, (old, new) in after.difference(incumbent).items()
         if name not in wishes
     ]
-    return asked, moved
+    return asked, len(wishes) - len(asked), moved
 
 
 def with_changes(probe: dict[str, Any], incumbent: Knobs | None) -> dict[str, Any]:
-    """A probe with the number of knobs in which it differs from the incumbent."""
-    values = probe.get("knobs", {})
-    changed = sum(
-        abs(value - incumbent[name]) > 1e-12
-        for name, value in values.items()
-        if incumbent is not None and name in incumbent
-    )
-    return {**probe, "changed": changed}
+    """A probe with the number of knobs in use in which it differs from the incumbent."""
+    if incumbent is None:
+        return {**probe, "changed": None}
+    knobs = incumbent.space.project(probe.get("knobs", {}))
+    used = {knob.name for one in (incumbent, knobs) for knob in one.in_use()}
+    return {**probe, "changed": len(used & knobs.difference(incumbent).keys())}
 
 
 def shown_case(case: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ def interval(rate: Rate) -> str:
     return f"[{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+def number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value:.{digits}g}"
 
 
 def count(value: float) -> str:
