@@ -13,7 +13,7 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
-from coevolve.dashboard.decisions import written
+from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
 from coevolve.domains.base import Domain
 from coevolve.engineers.cases import choose_cases

@@ -14,7 +14,7 @@ from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
 from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
-from coevolve.dashboard.record import Record, read_record, read_rollouts
+from coevolve.dashboard.record import Record, read_record, read_rollouts, read_rows
 from coevolve.dashboard.timing import Timing, timing_of
 
 
@@ -56,7 +56,7 @@ class Facts(NamedTuple):
                     "knobs_by": one.author,
                     "dev": one.dev.as_json() if one.dev else None,
                     "gate": one.gate.as_json() if one.gate else None,
-                    "verdict": one.verdict.get("words"),
+                    "verdict": one.verdict.words or None,
                 }
                 for one in self.rounds
             ],
@@ -114,13 +114,10 @@ def gate_rollouts(record: Record, number: int | None) -> list[Rollout]:
 
 def drawing(record: Record, gates: dict[int | None, list[Rollout]]) -> dict[tuple[int, str], float]:
     """Seconds spent on drawing answers, by round and phase, as the rollouts have it."""
-    found = {(0, "base"): drawn(gates[None])}
+    found = {(0, "base"): float(sum(one.seconds for one in gates[None]))}
     for number in record.rounds:
-        found[number, "gate"] = drawn(gates[number])
-        found[number, "dev"] = drawn(read_rollouts(record, record.place(number, "dev")))
-        found[number, "backtest"] = drawn(read_rollouts(record, record.place(number, "probes")))
+        found[number, "gate"] = float(sum(one.seconds for one in gates[number]))
+        for phase, name in (("dev", "dev"), ("backtest", "probes")):
+            rows = read_rows(record, record.place(number, name), ["seconds"])
+            found[number, phase] = float(sum(row["seconds"] for row in rows))
     return found
-
-
-def drawn(rollouts: list[Rollout]) -> float:
-    return float(sum(rollout.seconds for rollout in rollouts))

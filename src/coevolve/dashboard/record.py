@@ -5,6 +5,7 @@ Only a folder that holds no run at all is refused.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,20 +112,27 @@ def read_copies(folder: Path, problems: list[str]) -> list[Event]:
 
 
 def read_rollouts(record: Record, place: Path) -> list[Rollout]:
-    """All rollouts below a folder, file by file; labels are text, as the files have them."""
+    """All rollouts below a folder; labels are text, as the files have them."""
+    return [rollout_of(row) for row in read_rows(record, place)]
+
+
+def read_rows(
+    record: Record, place: Path, columns: list[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows of all Parquet files below a folder, those of whole files only."""
     import pyarrow
     from pyarrow import parquet
 
     from coevolve.evidence.store import SCHEMA
 
-    found: list[Rollout] = []
     for path in sorted(place.rglob("*.parquet")):
         try:
-            found += map(rollout_of, parquet.read_table(path, schema=SCHEMA).to_pylist())
+            rows = parquet.read_table(path, schema=SCHEMA, columns=columns).to_pylist()
         except (OSError, ValueError, pyarrow.ArrowException) as error:
             reason = " ".join(str(error).split())[:160]
             record.trouble(f"{path.relative_to(record.folder)} cannot be read: {reason}")
-    return found
+            continue
+        yield from rows
 
 
 def rollout_of(row: dict[str, Any]) -> Rollout:

@@ -95,7 +95,7 @@ def rate_chart(facts: Any) -> RateChart | None:
     if facts.headline.base:
         found.append(("gate", 0, facts.headline.base, False))
     for one in facts.rounds:
-        reverted = one.verdict.get("keep") is False
+        reverted = one.verdict.keep is False
         found += [
             (name, one.number + 1, rate, reverted)
             for name, rate in (("gate", one.gate), ("dev", one.dev))
