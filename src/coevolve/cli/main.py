@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import asking, checking, evaluating, pocket, running, tasks, training
+from coevolve.cli import (
+    asking,
+    checking,
+    evaluating,
+    pocket,
+    reporting,
+    running,
+    tasks,
+    training,
+)
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -39,6 +48,7 @@ app.command("status")(running.status)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
+app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)
