@@ -53,7 +53,7 @@ def test_no_adversary_ends_worse_than_doing_nothing(
     assert rounds.ledger.state() == "done"
     change = paired(gate_rates(fixed), gate_rates(rounds), seed=0)
     assert change.high >= -rounds.experiment.gate.margin
-    (proposal,) = rounds.ledger.phase(0, "propose", dict)[name]
+    (proposal,) = rounds.ledger.phase(0, "propose", dict)["proposals"][name]
     if name not in HARMFUL and name != "bad-injected":
         assert proposal["failure"]
     probes = rounds.ledger.phase(0, "backtest", dict)["probes"]

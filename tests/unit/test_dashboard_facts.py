@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 from pyarrow import parquet
-from runs import STEPS, Saying, make_run, metrics
+from runs import STEPS, make_run, metrics
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.record import read_record
 from coevolve.dashboard.timing import gaps, phase_time, timing_of
 from coevolve.evaluation.paired import paired
+from coevolve.evolution.measuring import Measuring
 from coevolve.ledger import approval
+from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 from coevolve.ledger.payload import LARGE
@@ -58,8 +60,11 @@ def test_the_headline_is_what_the_rollouts_say(made: Path, facts: Facts) -> None
     assert head.answer == "yes"
     assert f"n {head.change.n}" in head.sentence
     assert (head.kept, head.finished, head.planned, head.final_round) == (2, 3, 3, 2)
+    with Ledger.open(made) as ledger:
+        rollouts = spent_so_far(ledger).rollouts
+    assert rollouts >= 60 + 3 * (32 + 60)
     assert [(one.name, one.used, one.limit) for one in head.spent if one.limit] == [
-        ("rollouts", 96.0, 1000)
+        ("rollouts", rollouts, 1000)
     ]
 
 
@@ -150,15 +155,15 @@ def test_time_between_phases_waiting_and_broken_off() -> None:
 
 
 def test_work_inside_phases_is_what_they_recorded(facts: Facts, made: Path) -> None:
-    took = {"took": {"generate": 1.0, "train": 8.0}}
-    whole = phase_time(event(1, "phase", 10, phase="train", seconds=10.0, payload=took), 0.0)
+    spent = {"spent": {"rollouts": 8, "seconds": 9.0}}
+    whole = phase_time(event(1, "phase", 10, phase="train", seconds=10.0, payload=spent), 0.0)
     assert (whole.recorded, whole.rest) == (True, 1.0)
     only = phase_time(event(1, "phase", 10, phase="dev", seconds=10.0), 4.0)
     assert (only.recorded, only.work, only.rest) == (False, {"draw": 4.0}, 6.0)
     before = phase_time(event(1, "phase", 10, phase="dev", seconds=1.0), 4.0)
     assert before.rest == 0.0
     timing = facts.timing
-    assert timing.bound
+    assert not timing.bound
     with Ledger.open(made) as ledger:
         seconds = sum(one.seconds for one in ledger.events("phase"))
     assert timing.running_s == pytest.approx(seconds + timing.between_s)
@@ -167,7 +172,7 @@ def test_work_inside_phases_is_what_they_recorded(facts: Facts, made: Path) -> N
 
 def test_a_share_that_was_recorded_whole_is_no_bound(tmp_path: Path) -> None:
     with Ledger.create(tmp_path, {}) as ledger:
-        ledger.phase(0, "train", lambda: {"took": {"train": 0.0}})
+        ledger.phase(0, "train", lambda: {"spent": {"seconds": 0.0}})
     timing = timing_of(read_record(tmp_path), {})
     assert not timing.bound
     assert timing.share == pytest.approx(1.0)
@@ -190,15 +195,13 @@ def test_what_a_person_sent_back_is_shown_with_the_note(tmp_path: Path) -> None:
 
 
 def test_what_a_model_was_shown_is_shown(tmp_path: Path) -> None:
-    proposed = {
-        "policy": [{"explanation": "so", "edits": [{"knob": "detour.max", "action": "raise"}]}],
-        "context": {"policy": [{"role": "system", "content": "You design."},
-                               {"role": "user", "content": "By size: 3 of 9"}]},
-    }  # fmt: skip
+    edit = {"knob": "detour.max", "action": "raise"}
+    said = {"explanation": "so", "edits": [edit], "shown": "By size: 3 of 9"}
+    proposed = {"proposals": {"policy": [said]}}
     with Ledger.create(tmp_path, {}) as ledger:
         ledger.phase(0, "propose", lambda: proposed)
     (attempt,) = facts_of(tmp_path).rounds[0].attempts
-    assert attempt.context == {"policy": [("system", "You design."), ("user", "By size: 3 of 9")]}
+    assert attempt.context == {"policy": "By size: 3 of 9"}
     assert [said.engineer for said in attempt.said] == ["policy"]
 
 
@@ -207,17 +210,17 @@ class Broken(Exception):
 
 
 def test_an_unfinished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Saying, view: object, seed: int) -> None:
+    def fail(self: Measuring, *_: object) -> None:
         raise Broken("no more memory")
 
-    monkeypatch.setattr(Saying, "propose", fail)
-    rounds = make_run(tmp_path / "run")
+    monkeypatch.setattr(Measuring, "probe", fail)
+    rounds = make_run(tmp_path / "run", backtest={"tasks": 8, "samples": 2})
     with pytest.raises(Broken):
         rounds.run()
     facts = facts_of(tmp_path / "run")
     assert (facts.state, facts.reason) == ("failed", "Broken: no more memory")
     assert facts.headline.final_round == 0
-    assert facts.rounds[0].missing == ("propose", "backtest")
+    assert facts.rounds[0].missing == ("backtest",)
     assert facts.levels.rounds == [0]
 
 

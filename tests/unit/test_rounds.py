@@ -96,8 +96,8 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
     assert holes[0] < holes[1] < holes[2]
     assert max(after - before for before, after in pairwise(holes)) <= 0.05 + 1e-9
     proposed = rounds.ledger.phase(0, "propose", dict)
-    assert proposed["raising"][1]["failure"] == "had no second idea"
-    assert "round 0: kept" in proposed["raising"][0]["explanation"]
+    assert proposed["proposals"]["raising"][1]["failure"] == "had no second idea"
+    assert "round 0: kept" in proposed["proposals"]["raising"][0]["explanation"]
     assert standing.history[1].engineer == "raising"
 
 
@@ -145,7 +145,7 @@ def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(engine.stages) == 2
     assert rounds.ledger.state() == "stopped"
-    revised = rounds.ledger.phase(0, "propose-1", dict)["raising"][0]["explanation"]
+    revised = rounds.ledger.phase(0, "propose-1", dict)["proposals"]["raising"][0]["explanation"]
     assert "fewer holes" in revised
 
 

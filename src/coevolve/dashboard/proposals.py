@@ -47,8 +47,8 @@ class Attempt(NamedTuple):
 
     number: int
     note: str
-    context: dict[str, list[tuple[str, str]]]
-    """What model engineers were shown, role and text, where it was recorded."""
+    context: dict[str, str]
+    """What model engineers were shown."""
     said: tuple[Said, ...]
 
 
@@ -64,23 +64,24 @@ def attempts_of(record: Record, number: int, incumbent: Knobs | None) -> tuple[A
     for attempt in range(len(notes) + 1):
         payload = record.payload(number, f"propose-{attempt}" if attempt else "propose")
         if payload:
+            proposed = payload.get("proposals") or {}
             said = tuple(
                 one
-                for name, proposals in payload.items()
-                if name != "context"
+                for name, proposals in proposed.items()
                 for one in heard(record, name, proposals, incumbent)
             )
-            shown = {name: turns(told) for name, told in (payload.get("context") or {}).items()}
+            shown = {
+                name: told for name, proposals in proposed.items() if (told := seen(proposals))
+            }
             note = written(notes[attempt - 1]) if attempt else ""
             found.append(Attempt(attempt, note, shown, said))
     return tuple(found)
 
 
-def turns(told: object) -> list[tuple[str, str]]:
-    """Messages as role and text; plain text is what the user said."""
-    if not isinstance(told, list):
-        return [("user", str(told))]
-    return [(str(turn.get("role")), str(turn.get("content"))) for turn in told]
+def seen(proposals: Any) -> str:
+    """What the engineer was shown, as it is recorded with its first proposal."""
+    first = proposals[0] if isinstance(proposals, list) and proposals else None
+    return written(first.get("shown", "")) if isinstance(first, dict) else ""
 
 
 def heard(record: Record, name: str, proposals: Any, incumbent: Knobs | None) -> list[Said]:

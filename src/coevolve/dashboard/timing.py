@@ -15,6 +15,9 @@ from coevolve.ledger.events import Event
 
 TELLING = ("created", "began", "phase", "asked", "answered", "done", "stopped", "failed")
 """Kinds of events that say what a run was doing; notes do not."""
+KINDS = {"train": "generate and train", "base": "evaluate", "dev": "evaluate", "gate": "evaluate",
+         "backtest": "probe", "propose": "engineer"}  # fmt: skip
+"""What the seconds that a phase records as spent went into."""
 
 
 class PhaseTime(NamedTuple):
@@ -77,13 +80,12 @@ def timing_of(record: Record, drawn: dict[tuple[int, str], float]) -> Timing:
 
 
 def phase_time(event: Event, drawn: float) -> PhaseTime:
-    """A phase with the work inside it: as recorded (`took`), or as far as its results tell."""
-    seconds, payload = float(event.seconds or 0.0), event.payload
-    took = payload.get("took")
-    if recorded := isinstance(took, dict):
-        work = {str(kind): float(value) for kind, value in took.items()}
-    elif event.phase == "train":
-        work = {"train": float(payload.get("result", {}).get("seconds", 0.0))}
+    """A phase with the work inside it: as recorded (`spent`), or as far as its rollouts tell."""
+    seconds, phase = float(event.seconds or 0.0), str(event.phase)
+    spent = event.payload.get("spent")
+    if recorded := isinstance(spent, dict) and "seconds" in spent:
+        kind = next((kind for name, kind in KINDS.items() if phase.startswith(name)), phase)
+        work = {kind: float(spent["seconds"])}
     else:
         work = {"draw": drawn} if drawn else {}
     total = sum(work.values())

@@ -1,6 +1,7 @@
 """From what engineers say to candidates that can be probed."""
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
@@ -11,6 +12,7 @@ from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
+from coevolve.harness.budget import Spent
 
 MOST_PROPOSALS, MOST_KNOBS, MOST_CHARACTERS = 8, 2_000, 1_000
 """What is recorded of an engineer in a round."""
@@ -24,12 +26,15 @@ def propose(
     patience_s: float,
 ) -> dict[str, Any]:
     """The proposals of every engineer of this checkpoint, as they are recorded."""
-    return {
-        name: [
-            recordable(proposal)
-            for proposal in waited_for(partial(engineer.propose, view, seed), patience_s)
-        ]
+    began = time.monotonic()
+    found = {
+        name: waited_for(partial(engineer.propose, view, seed), patience_s)
         for name, engineer in engineers(checkpoint).items()
+    }
+    tokens = sum(one.tokens for proposals in found.values() for one in proposals)
+    return {
+        "proposals": {name: list(map(recordable, said)) for name, said in found.items()},
+        "spent": Spent(tokens=tokens, seconds=time.monotonic() - began).model_dump(),
     }
 
 
@@ -75,7 +80,7 @@ def plain(value: Any) -> Any:
 def candidates(proposed: Mapping[str, Any], incumbent: Knobs, reach: float) -> list[Candidate]:
     """Proposals that change something, projected onto the knob space and kept within reach."""
     found = []
-    for name, proposals in proposed.items():
+    for name, proposals in proposed["proposals"].items():
         for values in proposals:
             proposal = Proposal.model_validate(values)
             knobs = apply(proposal, incumbent, reach)
