@@ -87,6 +87,7 @@ def test_arms_of_one_seed_share_tasks_knobs_and_base(tmp_path: Path) -> None:
             for place in ("base/gate", "rounds/00/dev", "rounds/00/gate", "rounds/01/gate")
         ]
         base = json.loads((folder / "rounds/00/base.json").read_text())["payload"]
+        base = [base["valid"], job.seed]
         stage, tasks = engine.stages[0]
         shared = [result.tasks_hash, *hashes, base, stage.seed, [task.id for task in tasks]]
         if len(first[job.seed]) == 1:

@@ -45,6 +45,9 @@ def test_a_run_goes_through_its_rounds_and_is_found_done(tmp_path: Path) -> None
     assert [past["number"] for past in facts["rounds"]] == [0, 1]
     assert all(past["verdict"] for past in facts["rounds"])
     assert Path(facts["policy"]).is_dir() or facts["policy"] == "pocket"
+    trained = json.loads((folder / "rounds" / "00" / "train.json").read_text())["payload"]
+    assert sum(cell["n"] for cell in trained["cells"]) == 8  # 2 tasks, 4 attempts
+    assert sum(cell["groups"] for cell in trained["cells"]) == 2
     again = coevolve("resume", str(folder), "--json")
     assert json.loads(again.stdout) == facts
     status = json.loads(coevolve("status", str(folder), "--json").stdout)

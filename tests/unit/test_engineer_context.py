@@ -234,7 +234,7 @@ def test_a_wrong_answer_is_repaired_once():
     [
         ("", "0 JSON objects"),
         ("lower the holes", "0 JSON objects"),
-        ('{"explanation": "n", "edits": [' + ",".join([json.dumps(EDIT)] * 13) + "]}", "12 items"),
+        ('{"explanation": "n", "edits": [' + ",".join([json.dumps(EDIT)] * 41) + "]}", "40 items"),
         ('{"explanation": "", "edits": []}', "explanation"),
         ('{"explanation": "' + "x" * 601 + '", "edits": []}', "600 characters"),
         (LOCAL.replace("size8.hole_ratio", "size8.holes_ratio"), "mean 'size8.hole_ratio'"),

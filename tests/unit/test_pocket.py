@@ -16,11 +16,13 @@ from typer.testing import CliRunner
 from coevolve import pocket
 from coevolve.cli.pocket import app
 from coevolve.core.errors import UserError
+from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.lake.board import Board
 from coevolve.domains.lake.checks import check_plan
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.lake.knobs import SPACE
+from coevolve.domains.registry import get_domain
 from coevolve.pocket import arrays, vocabulary
 from coevolve.pocket.demonstrations import make_demonstrations, to_arrays
 
@@ -32,6 +34,7 @@ from coevolve.pocket.build import build, rate_share  # noqa: E402
 from coevolve.pocket.tokenizer import make_tokenizer  # noqa: E402
 
 DOMAIN = LakeDomain()
+LESSONS = get_domain("engineering")
 TOKENIZER = make_tokenizer()
 
 
@@ -169,7 +172,7 @@ def test_the_tokenizer_adds_and_hides_nothing():
 
 def test_demonstrations_are_of_all_kinds_and_the_same_for_a_seed():
     said = []
-    made = make_demonstrations(1_200, seed=3, workers=1, progress=said.append)
+    made = make_demonstrations(1_200, 0, seed=3, workers=1, progress=said.append)
     assert 1_190 <= made.total <= 1_200
     agents = (made.plan[:, 0] != arrays.NONE).sum(1)
     shares = np.bincount(agents, minlength=6) / made.total
@@ -183,8 +186,8 @@ def test_demonstrations_are_of_all_kinds_and_the_same_for_a_seed():
         ("demonstrations", 1_000, 1_200),
         ("demonstrations", 1_200, 1_200),
     ]
-    again, other = (make_demonstrations(60, seed, workers=1) for seed in (3, 4))
-    assert again.digest() == make_demonstrations(60, 3, workers=1).digest() != other.digest()
+    again, other = (make_demonstrations(60, 5, seed, workers=1) for seed in (3, 4))
+    assert again.digest() == make_demonstrations(60, 5, 3, workers=1).digest() != other.digest()
 
 
 def test_demonstrations_are_read_back(demonstrations, demonstrations_file):
@@ -217,7 +220,8 @@ def test_batches_hold_valid_prompts_and_optimal_plans(tasks, demonstrations, tur
     rows = demonstrations.total
     generator = torch.Generator().manual_seed(turn)
     pick = torch.arange(rows)
-    drawn = Draw(pick, torch.full((rows,), turn), torch.rand((rows, 5), generator=generator))
+    order = torch.rand((rows, 5), generator=generator)
+    drawn = Draw(pick, torch.full((rows,), turn), order, torch.zeros(0, dtype=torch.long))
     tokens, labels = make_batch(to_device(demonstrations, "cpu"), drawn)
     assert tokens.shape == labels.shape
     for task, ids, learned in zip(tasks, tokens.tolist(), labels.tolist(), strict=True):
@@ -248,6 +252,30 @@ def test_a_board_is_shown_in_all_its_symmetries_and_orders(demonstrations):
     assert len({board.rows for board in boards}) == 8
     assert len({board.starts for board in boards if board.rows == boards[0].rows}) > 30
     assert len(set(drawn.pick.tolist())) > 0.9 * demonstrations.total
+
+
+def test_one_row_in_eight_is_a_lesson_as_it_was_made():
+    made = make_demonstrations(20, 12, seed=1, workers=1)
+    data = to_device(made, "cpu")
+    tokens, labels = make_batch(data, draw(data, 64, torch.Generator().manual_seed(0)))
+    assert tokens.shape == labels.shape
+    assert len(tokens) == 64
+    lessons = {
+        (LESSONS.prompt(task, "table")[0].content, LESSONS.oracle(task, "table"))
+        for task in LESSONS.generate(
+            LESSONS.space.defaults(), 12, derive(1, "lessons", 0), Split.TRAIN
+        )
+    }
+    edits = vocabulary.words().index("edits")
+    shown = [(ids, label) for ids, label in zip(tokens.tolist(), labels.tolist(), strict=True)
+             if edits in ids]  # fmt: skip
+    assert len(shown) == 8
+    for ids, label in shown:
+        begin, end = ids.index(edits) + 1, ids.index(vocabulary.END)
+        assert (TOKENIZER.decode(ids[:begin]), TOKENIZER.decode(ids[begin:end])) in lessons
+        assert label[:begin] == [IGNORED] * begin
+        assert label[begin : end + 1] == ids[begin : end + 1]
+        assert set(label[end + 1 :]) <= {IGNORED}
 
 
 # --- building
@@ -374,7 +402,9 @@ def test_nothing_is_replaced_unasked(demonstrations_file, tmp_path):
 def test_the_commands_build_and_say_so(tmp_path):
     demos, folder = tmp_path / "demos.npz", tmp_path / "model"
     runner = CliRunner()
-    made = runner.invoke(app, ["demonstrations", "--count", "40", "--output", str(demos)])
+    made = runner.invoke(
+        app, ["demonstrations", "--count", "40", "--lessons", "9", "-o", str(demos)]
+    )
     assert made.exit_code == 0
     assert arrays.read(demos).total == 40
     options = ["--steps", "2", "--batch", "4", "--width", "32", "--layers", "1"]

@@ -96,21 +96,21 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
     assert holes[0] < holes[1] < holes[2]
     assert max(after - before for before, after in pairwise(holes)) <= 0.05 + 1e-9
     proposed = rounds.ledger.phase(0, "propose", dict)
-    assert proposed["raising"][1]["failure"] == "had no second idea"
-    assert "round 0: kept" in proposed["raising"][0]["explanation"]
+    assert proposed["proposals"]["raising"][1]["failure"] == "had no second idea"
+    assert "round 0: kept" in proposed["proposals"]["raising"][0]["explanation"]
     assert standing.history[1].engineer == "raising"
 
 
 def test_a_spent_budget_ends_a_run_with_what_it_has(tmp_path: Path) -> None:
     rounds, engine = make(
-        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 60}
+        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 210}
     )
     standing = rounds.run()
     assert len(engine.stages) == 2
     assert standing.policy == "prioritised"
     assert rounds.ledger.state() == "stopped"
     reason = rounds.ledger.events("stopped")[0].payload["reason"]
-    assert "budget of rollouts is used up: 64 of 60" in reason
+    assert "budget of rollouts is used up: 356 of 210" in reason
 
 
 def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(engine.stages) == 2
     assert rounds.ledger.state() == "stopped"
-    revised = rounds.ledger.phase(0, "propose-1", dict)["raising"][0]["explanation"]
+    revised = rounds.ledger.phase(0, "propose-1", dict)["proposals"]["raising"][0]["explanation"]
     assert "fewer holes" in revised
 
 

@@ -25,6 +25,9 @@ def compare(
         list[str] | None, typer.Option("--arm", "-a", help="Repeatable: only these arms.")
     ] = None,
     seeds: Annotated[str, typer.Option(help="How many, from 0, or a list such as 0,3,7.")] = "",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="That all arms begin with, instead of its own.")
+    ] = "",
     rounds: Annotated[int | None, typer.Option(min=1, help="Instead of the comparison's.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Per round: -r steps=N.")] = None,
     recipe: Annotated[
@@ -73,7 +76,7 @@ def compare(
     if list_all:
         show_shipped(as_json)
         return
-    changes = changes_of(seeds, rounds, steps, recipe or [], tasks)
+    changes = changes_of(seeds, policy, rounds, steps, recipe or [], tasks)
     chosen = load_comparison(comparison, changes, arm or [])
     if dry_run:
         show_plan(chosen, as_json)
@@ -91,7 +94,12 @@ def compare(
 
 
 def changes_of(
-    seeds: str, rounds: int | None, steps: int | None, recipe: list[str], tasks: int | None
+    seeds: str,
+    policy: str,
+    rounds: int | None,
+    steps: int | None,
+    recipe: list[str],
+    tasks: int | None,
 ) -> dict[str, Any]:
     """What the command line changes of a comparison."""
     from coevolve.core.names import lookup
@@ -107,6 +115,8 @@ def changes_of(
     if steps is not None:
         values["steps"] = steps
     experiment: dict[str, Any] = {"recipe": values} if values else {}
+    if policy:
+        experiment["policy"] = policy
     if rounds is not None:
         experiment["rounds"] = rounds
     changes: dict[str, Any] = {"experiment": experiment}

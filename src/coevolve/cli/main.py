@@ -13,6 +13,7 @@ from coevolve.cli import (
     comparing,
     evaluating,
     pocket,
+    reporting,
     running,
     tasks,
     training,
@@ -51,6 +52,7 @@ app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
+app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)

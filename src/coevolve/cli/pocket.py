@@ -65,18 +65,22 @@ class Teller:
 def demonstrations(
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Tasks to solve.")] = 400_000,
+    lessons: Annotated[
+        int, typer.Option(min=0, help="Lessons in engineering beside them.")
+    ] = 60_000,
     seed: Annotated[int, typer.Option(help="Same seed, same demonstrations.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
 ) -> None:
-    """Make what the pocket policy learns from: tasks of the train split with optimal plans.
+    """Make what the pocket policy learns from: tasks of the train split with optimal plans, and
+    lessons in engineering with their best edits.
 
-    The default takes a few minutes. Example: coevolve pocket demonstrations -o demos.npz
+    The default takes a quarter of an hour. Example: coevolve pocket demonstrations -o demos.npz
     """
     from coevolve.cli.show import notes
     from coevolve.pocket import arrays
     from coevolve.pocket.demonstrations import make_demonstrations
 
-    made = make_demonstrations(count, seed, workers, Teller(hurried=True))
+    made = make_demonstrations(count, lessons, seed, workers, Teller(hurried=True))
     arrays.write(made, output)
     notes.print(f"{made.total} demonstrations in {output}")
 

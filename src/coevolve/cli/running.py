@@ -9,7 +9,7 @@ import typer
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
-    from coevolve.engines.base import Progress
+    from coevolve.cli.live import View
     from coevolve.evolution.rounds import Rounds
     from coevolve.ledger.approval import Decision
 
@@ -50,26 +50,29 @@ def run(
         if value is not None:
             changes[name] = value
     chosen = load_experiment(experiment or DEMO, changes)
+    from coevolve.cli.live import view_of
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.evolution.assembly import create
 
-    folder = output or Path("runs") / chosen.name
-    finish(create(chosen, folder, TrlEngine(), tell, say), as_json)
+    folder, view = output or Path("runs") / chosen.name, view_of(as_json)
+    finish(create(chosen, folder, TrlEngine(), view.tell, view.say), view, as_json)
 
 
 def resume(folder: Run, as_json: AsJson = False) -> None:
     """Go on with a run that was broken off; one that is done is only shown."""
+    from coevolve.cli.live import view_of
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.evolution.assembly import reopen
 
-    finish(reopen(folder, TrlEngine(), tell, say), as_json)
+    view = view_of(as_json)
+    finish(reopen(folder, TrlEngine(), view.tell, view.say), view, as_json)
 
 
-def finish(rounds: "Rounds", as_json: bool) -> None:
+def finish(rounds: "Rounds", view: "View", as_json: bool) -> None:
     """Run to the end and say what came of it."""
     from coevolve.cli.show import out
 
-    standing = rounds.run()
+    standing = view.run(rounds)
     if as_json:
         facts = {
             "policy": standing.policy,
@@ -86,6 +89,7 @@ def finish(rounds: "Rounds", as_json: bool) -> None:
             highlight=False,
         )
     out.print(f"policy: {standing.policy}", highlight=False)
+    out.print(f"look at it: coevolve report {rounds.ledger.folder} --open", highlight=False)
 
 
 def status(folder: Run, as_json: AsJson = False) -> None:
@@ -125,23 +129,3 @@ def decide(folder: Path, decision: "Decision", note: str) -> None:
     with Ledger.open(folder) as ledger:
         given = answer(ledger, decision, note)
     print(f"{given.decision}: recorded as event {given.number} of {folder}")
-
-
-def say(line: str) -> None:
-    """What happens between stages, on standard error."""
-    from coevolve.cli.show import notes
-
-    notes.print(line, highlight=False, markup=False)
-
-
-def tell(progress: "Progress") -> None:
-    """A line on standard error for every quarter of a stage."""
-    from coevolve.cli.show import notes
-
-    if progress.step % max(1, progress.steps // 4) == 0:
-        found = progress.metrics
-        notes.print(
-            f"step {progress.step}/{progress.steps}  reward {found.get('reward', 0):.3f}  "
-            f"valid {found.get('valid', 0):.0%}  dead {found.get('dead', 0):.0%}",
-            highlight=False,
-        )

@@ -70,7 +70,7 @@ def train(
     tracking: Annotated[
         str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
     ] = "none",
-    save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: a tenth of the stage.")] = 0,
+    save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: by stage and model.")] = 0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Only show what is derived from the recipe, and why.")
     ] = False,

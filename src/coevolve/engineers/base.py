@@ -68,6 +68,10 @@ class Proposal(Value):
     explanation: str = ""
     failure: str = ""
     """Why there is no usable proposal, if there is none: an engineer's failure is data."""
+    shown: str = ""
+    """What a model was shown, word for word; empty for rules and for further answers to it."""
+    tokens: int = 0
+    """What a model read and wrote to make it."""
 
 
 class Engineer(Protocol):

@@ -20,15 +20,19 @@ from coevolve.evidence.cells import Cell
 
 LOW, HIGH = 0.2, 0.8
 """The learning zone: tasks that succeed more often than LOW and less often than HIGH."""
+EASY, HARD = 0.6, 0.4
+"""Rates above and below which tasks are made harder and easier."""
 ENOUGH = 8
 """Rollouts below which nothing is concluded."""
-MAINTENANCE = 0.5
+MAINTENANCE = 0.25
 """What solved tasks keep, as a part of an equal share."""
-BACK_OFF = 0.25
+BACK_OFF = 0.1
 """What dead tasks keep, as a part of an equal share."""
+OPENING = 0.5
+"""What a newly opened kind of tasks gets, as a part of an equal share."""
 STEP = 0.5
 """How far shares go towards where they should be."""
-HARDEN = 0.1
+HARDEN = 0.15
 """Part of its range by which a difficulty knob moves."""
 
 
@@ -54,7 +58,7 @@ class FrontierEngineer:
                     lines.append(told(signal, share))
             later = members[members.index(found[-1].knob.name) + 1 :]
             if later and all(kind(signal.cell) == "solved" for signal in found):
-                knobs[later[0]] = MAINTENANCE * scale / (len(found) + 1)
+                knobs[later[0]] = OPENING * scale / (len(found) + 1)
                 lines.append(f"{group}: all {len(found)} in use are solved: {later[0]} opens")
         for knob, name, cell in difficulty(view):
             before = view.incumbent[knob.name]
@@ -83,7 +87,7 @@ def kind(cell: Cell) -> str:
 
 def direction(cell: Cell) -> int:
     """1 for harder, -1 for easier, 0 to stay."""
-    return 0 if cell.n < ENOUGH else (cell.rate > HIGH) - (cell.rate < LOW)
+    return 0 if cell.n < ENOUGH else (cell.rate > EASY) - (cell.rate < HARD)
 
 
 def worth(cell: Cell) -> float:

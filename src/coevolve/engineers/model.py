@@ -15,10 +15,11 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engineers.context import compose
 from coevolve.engineers.fence import clean, cut
-from coevolve.policies.base import Policy, Sampling
+from coevolve.policies.base import Completion, Policy, Sampling
 from coevolve.policies.structured import answer_json
 
 NOTE_CHARACTERS = 2_000
+MOST_EDITS = 40
 
 ROLE = """\
 You design the training environment of a language model that learns by trial and error. Between
@@ -29,8 +30,8 @@ EDITS = """\
 Answer with exactly one JSON object and nothing else, of this form:
 {"explanation": "<why, with the numbers that decided it, at most 600 characters>",
  "edits": [{"knob": "<name from the list>", "action": "<raise, lower or set>", "value": <number>}]}
-At most 12 edits. `raise` and `lower` go one small step and need no value; `set` needs one. Knobs
-without an edit stay as they are; no edits at all means that nothing changes."""
+At most 40 edits. `raise` and `lower` go one small step and need no value; `set` needs one.
+Knobs without an edit stay as they are; no edits at all means that nothing changes."""
 
 WHOLE = """\
 Answer with exactly one JSON object and nothing else, of this form:
@@ -39,11 +40,14 @@ Answer with exactly one JSON object and nothing else, of this form:
 Give every knob from the list. Those that you leave out stay as they are."""
 
 
+Form = Literal["edits", "whole"]
+
+
 class EditsAnswer(Value):
     """Local changes, and why."""
 
     explanation: str = Field(min_length=1, max_length=600)
-    edits: tuple[Edit, ...] = Field(max_length=12)
+    edits: tuple[Edit, ...] = Field(max_length=MOST_EDITS)
 
 
 class WholeAnswer(Value):
@@ -61,7 +65,7 @@ class ModelEngineer:
         name: str,
         policy: Policy,
         context: Sequence[str],
-        answer: Literal["edits", "whole"] = "edits",
+        answer: Form = "edits",
         repairs: int = 1,
         budget_tokens: int = 3_000,
         sampling: Sampling | None = None,
@@ -77,31 +81,45 @@ class ModelEngineer:
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
         sampling = self.sampling.model_copy(update={"seed": drawn})
-        messages = self.messages(view)
-        if self.answer == "whole":
-            whole = answer_json(self.policy, messages, WholeAnswer, sampling, self.repairs)
-            if whole.value is None:
-                return [Proposal(failure=whole.failure)]
-            return [checked(view.space, whole.value.explanation, knobs=whole.value.knobs)]
-        local = answer_json(self.policy, messages, EditsAnswer, sampling, self.repairs)
-        if local.value is None:
-            return [Proposal(failure=local.failure)]
-        return [checked(view.space, local.value.explanation, edits=local.value.edits)]
+        asked = messages(view, self.context, self.answer, self.budget_tokens)
+        found, completions = self.ask(view, asked, sampling)
+        shown = "\n\n".join(message.content for message in asked)
+        tokens = sum(one.prompt_tokens + one.completion_tokens for one in completions)
+        return [found.model_copy(update={"shown": shown, "tokens": tokens})]
 
-    def messages(self, view: View) -> tuple[Message, Message]:
-        """The role, and then the evidence, the knobs, what a person asked for, and the form."""
-        parts = [
-            compose(self.context, view, self.budget_tokens),
-            f"The knobs now:\n{view.incumbent.describe()}",
-            WHOLE if self.answer == "whole" else EDITS,
-        ]
-        if view.note:
-            note = cut(clean(view.note), NOTE_CHARACTERS)
-            parts.insert(2, f"A person asks you to revise your last proposal:\n{note}")
-        return (
-            Message(role="system", content=ROLE),
-            Message(role="user", content="\n\n".join(parts)),
-        )
+    def ask(
+        self, view: View, asked: Sequence[Message], sampling: Sampling
+    ) -> tuple[Proposal, Sequence[Completion]]:
+        """The proposal in the policy's answer, and what it took."""
+        if self.answer == "whole":
+            whole = answer_json(self.policy, asked, WholeAnswer, sampling, self.repairs)
+            if whole.value is None:
+                return Proposal(failure=whole.failure), whole.completions
+            said = checked(view.space, whole.value.explanation, knobs=whole.value.knobs)
+            return said, whole.completions
+        local = answer_json(self.policy, asked, EditsAnswer, sampling, self.repairs)
+        if local.value is None:
+            return Proposal(failure=local.failure), local.completions
+        said = checked(view.space, local.value.explanation, edits=local.value.edits)
+        return said, local.completions
+
+
+def messages(
+    view: View, context: Sequence[str], form: Form = "edits", budget_tokens: int = 3_000
+) -> tuple[Message, Message]:
+    """The role, and then the evidence, the knobs, what a person asked for, and the form."""
+    parts = [
+        compose(context, view, budget_tokens),
+        f"The knobs now:\n{view.incumbent.describe()}",
+        WHOLE if form == "whole" else EDITS,
+    ]
+    if view.note:
+        note = cut(clean(view.note), NOTE_CHARACTERS)
+        parts.insert(2, f"A person asks you to revise your last proposal:\n{note}")
+    return (
+        Message(role="system", content=ROLE),
+        Message(role="user", content="\n\n".join(parts)),
+    )
 
 
 def checked(

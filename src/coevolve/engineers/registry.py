@@ -1,8 +1,10 @@
 """Engineers that are rules, by name. Those that are models are made from a policy."""
 
 from collections.abc import Callable
+from functools import partial
 
 from coevolve.core.names import lookup
+from coevolve.engineers.adversaries import ADVERSARIES, make_adversary
 from coevolve.engineers.bandit import BanditEngineer
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.ceiling import CeilingEngineer
@@ -23,8 +25,12 @@ ENGINEERS: dict[str, Callable[[], Engineer]] = {
     "target": TargetEngineer,
     "frontier": FrontierEngineer,
 }
+BAD: dict[str, Callable[[], Engineer]] = {
+    name: partial(make_adversary, name) for name in ADVERSARIES
+}
+"""Engineers that no run should want."""
 
 
 def make_engineer(name: str) -> Engineer:
     """The rule called `name`, or an error that names the nearest one."""
-    return lookup("engineer", name, ENGINEERS)()
+    return lookup("engineer", name, ENGINEERS | BAD)()

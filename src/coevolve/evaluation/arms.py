@@ -41,7 +41,7 @@ class ArmResult(Value):
     train_rollouts: int = 0
     probe_rollouts: int = 0
     tokens: int = 0
-    """Read and drawn in training."""
+    """Read and drawn, by trainee and engineers."""
     seconds: float = 0.0
     money: float = 0.0
 

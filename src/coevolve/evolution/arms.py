@@ -51,7 +51,7 @@ def finish(folder: Path, engine: Engine, say: Say = print) -> None:
         with rounds.ledger:
             wait_for(rounds.ledger, say)
             policy = rounds.run().policy
-            facts = read(rounds.ledger, job)
+            facts = read(rounds.ledger)
         measuring, began = rounds.measuring, time.monotonic()
     measuring = measuring or measuring_of(job.experiment)
     tasks = fresh(measuring, job.tasks)
@@ -92,14 +92,16 @@ def wait_for(ledger: Ledger, say: Say) -> None:
         time.sleep(1.0)
 
 
-def read(ledger: Ledger, job: Job) -> dict[str, Any]:
+def read(ledger: Ledger) -> dict[str, Any]:
     """What the ledger says that the arm did and took."""
     phases = ledger.events("phase")
-    proposed = [e.payload for e in phases if e.phase and e.phase.startswith("propose")]
-    choices = [e.payload for e in phases if e.phase == "backtest"]
-    probes = [probe["alive"]["n"] for choice in choices for probe in choice["probes"]]
+    proposed = [e.payload["proposals"] for e in phases if e.phase and e.phase.startswith("propose")]
     ends = ledger.events("stopped") if ledger.state() == "stopped" else []
     spent = spent_so_far(ledger)
+
+    def of(name: str) -> list[dict[str, Any]]:
+        return [event.payload for event in phases if event.phase == name]
+
     return {
         "ended": str(ends[-1].payload.get("reason", "stopped")) if ends else "done",
         "calls": sum(len(answers) for answers in proposed),
@@ -109,10 +111,10 @@ def read(ledger: Ledger, job: Job) -> dict[str, Any]:
             for many in answers.values()
             for one in many
         ),
-        "taken": sum(choice["chosen"] != "incumbent" for choice in choices),
-        "reverted": sum(not e.payload["keep"] for e in phases if e.phase == "gate"),
-        "train_rollouts": spent.rollouts,
-        "probe_rollouts": sum(probes) * job.experiment.backtest.samples,
+        "taken": sum(choice["chosen"] != "incumbent" for choice in of("backtest")),
+        "reverted": sum(not verdict["keep"] for verdict in of("gate")),
+        "train_rollouts": sum(one["spent"]["rollouts"] for one in of("train")),
+        "probe_rollouts": sum(one["spent"]["rollouts"] for one in of("backtest")),
         "tokens": spent.tokens,
         "seconds": sum(event.seconds or 0.0 for event in phases),
         "money": spent.money,

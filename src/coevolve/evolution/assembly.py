@@ -6,16 +6,18 @@ from pathlib import Path
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.registry import get_domain
+from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.model import ModelEngineer
-from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
 from coevolve.engines.base import Engine, Observe
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.rounds import Rounds
 from coevolve.harness.experiment import Experiment, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
+from coevolve.policies.local import LocalPolicy
 from coevolve.policies.registry import get_policy
 
 MODELS = ("policy", "base")
@@ -86,11 +88,17 @@ def maker(
     def make(checkpoint: str) -> dict[str, Engineer]:
         found: dict[str, Engineer] = {}
         for name in experiment.engineers:
-            if name in ENGINEERS:
+            if name in ENGINEERS or name in BAD:
                 found[name] = make_engineer(name)
                 continue
             source = {"policy": checkpoint, "base": experiment.policy}.get(name, name)
-            found[name] = ModelEngineer(name, load(source)[0], experiment.context)
+            found[name] = asked(name, load(source)[0], experiment.context)
         return found
 
     return make
+
+
+def asked(name: str, policy: Policy, context: tuple[str, ...]) -> Engineer:
+    """A model as an engineer, asked the way it was taught, or else in plain words."""
+    taught = isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table"
+    return TaughtEngineer(name, policy) if taught else ModelEngineer(name, policy, context)

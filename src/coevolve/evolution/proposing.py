@@ -1,28 +1,86 @@
 """From what engineers say to candidates that can be probed."""
 
+import math
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from threading import Thread
 from typing import Any
 
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
+from coevolve.harness.budget import Spent
+
+MOST_PROPOSALS, MOST_KNOBS, MOST_CHARACTERS = 8, 2_000, 1_000
+"""What is recorded of an engineer in a round."""
 
 
 def propose(
-    engineers: Callable[[str], Mapping[str, Engineer]], checkpoint: str, view: View, seed: int
+    engineers: Callable[[str], Mapping[str, Engineer]],
+    checkpoint: str,
+    view: View,
+    seed: int,
+    patience_s: float,
 ) -> dict[str, Any]:
     """The proposals of every engineer of this checkpoint, as they are recorded."""
-    return {
-        name: [proposal.model_dump(mode="json") for proposal in engineer.propose(view, seed)]
+    began = time.monotonic()
+    found = {
+        name: waited_for(partial(engineer.propose, view, seed), patience_s)
         for name, engineer in engineers(checkpoint).items()
     }
+    tokens = sum(one.tokens for proposals in found.values() for one in proposals)
+    return {
+        "proposals": {name: list(map(recordable, said)) for name, said in found.items()},
+        "spent": Spent(tokens=tokens, seconds=time.monotonic() - began).model_dump(),
+    }
+
+
+def waited_for(work: Callable[[], list[Proposal]], patience_s: float) -> list[Proposal]:
+    """The proposals, or a failure if they do not come in time or an engineer breaks.
+
+    The thread of one that never answers is left behind; it ends with the run.
+    """
+    found: list[Proposal] = []
+
+    def answer() -> None:
+        try:
+            found.extend(work()[:MOST_PROPOSALS])
+        except Exception as error:  # an engineer's failure is data; the run goes on without it
+            found.append(Proposal(failure=f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]))
+
+    thread = Thread(target=answer, daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
+        return [Proposal(failure=f"no answer within {patience_s:g} s")]
+    return found
+
+
+def recordable(proposal: Proposal) -> dict[str, Any]:
+    """A proposal as JSON values: what is no finite number stays as a word."""
+    values = proposal.model_dump(mode="json")
+    values["knobs"] = {
+        name[:MOST_CHARACTERS]: plain(value)
+        for name, value in islice(proposal.knobs.items(), MOST_KNOBS)
+    }
+    return values
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return str(value)[:MOST_CHARACTERS]
 
 
 def candidates(proposed: Mapping[str, Any], incumbent: Knobs, reach: float) -> list[Candidate]:
     """Proposals that change something, projected onto the knob space and kept within reach."""
     found = []
-    for name, proposals in proposed.items():
+    for name, proposals in proposed["proposals"].items():
         for values in proposals:
             proposal = Proposal.model_validate(values)
             knobs = apply(proposal, incumbent, reach)

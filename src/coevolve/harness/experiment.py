@@ -49,6 +49,8 @@ class Experiment(Value):
     """What model engineers are shown."""
     reach: float = Field(default=0.15, gt=0, le=1)
     """Trust region: how far knobs may move in a round, as a share of their range."""
+    patience_s: float = Field(default=600, gt=0)
+    """Seconds that an engineer may take; after that the round goes on without it."""
     recipe: Recipe = Recipe()
     measured: Measured = Measured()
     gate: GateRule = GateRule()

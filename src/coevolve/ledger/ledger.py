@@ -185,6 +185,27 @@ class Ledger:
         )  # fmt: skip
         return [self.event(row) for row in rows]
 
+    def salvage(self) -> tuple[list[Event], list[str]]:
+        """All that happened, as far as it can be read, and what is wrong with the rest, in words.
+
+        A payload whose file is lost keeps its small members; one that is no JSON is empty.
+        """
+        found, problems = [], []
+        for row in self._database.read("SELECT * FROM events ORDER BY number"):
+            try:
+                found.append(self.event(row))
+                continue
+            except (LedgerError, ValueError) as error:
+                where = f"event {row['number']} ({row['phase'] or row['kind']})"
+                problems.append(f"{where} of {self.folder.name}: {error}")
+            values: dict[str, Any] = {n: row[n] for n in Event.model_fields if n != "payload"}
+            try:
+                left = decode(row["payload"])
+            except ValueError:
+                left = {}
+            found.append(Event(**values, payload=left))
+        return found, problems
+
     def last(self) -> Event:
         rows = self._database.read("SELECT * FROM events ORDER BY number DESC LIMIT 1")
         return self.event(rows[0])

@@ -1,7 +1,7 @@
 """Demonstrations as arrays, and the file they are kept in.
 
-Invariant: all a demonstration holds is cells of one numbering (see the vocabulary), so training
-needs neither the domain nor its solver.
+Invariant: all a demonstration holds is cells and words of one numbering (see the vocabulary), so
+training needs neither the domains nor a solver.
 """
 
 import os
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coevolve.core.errors import UserError
 
-AGENTS, POSITIONS, HOLES = 5, 32, 50
+AGENTS, POSITIONS, HOLES, WORDS = 5, 32, 50, 192
 """The most that a demonstration has room for."""
 NONE = 255
 """Fills the room that a demonstration does not need."""
@@ -34,6 +34,10 @@ class Demonstrations(NamedTuple):
     """(count, HOLES): cells in ascending order, then NONE."""
     plan: NDArray[np.uint8]
     """(count, POSITIONS, AGENTS): where each agent is at each time, starts first, goals last."""
+    texts: NDArray[np.uint8]
+    """(texts, WORDS): word ids of prompts of other domains and their answers, then NONE."""
+    asked: NDArray[np.uint8]
+    """(texts): how many of the words are the prompt."""
 
     @property
     def total(self) -> int:
@@ -47,12 +51,14 @@ class Demonstrations(NamedTuple):
         return state.hexdigest()
 
 
-def empty(count: int) -> Demonstrations:
-    """Room for `count` demonstrations."""
+def empty(count: int, texts: int = 0) -> Demonstrations:
+    """Room for `count` boards and so many texts."""
     return Demonstrations(
         np.full(count, NONE, np.uint8),
         np.full((count, HOLES), NONE, np.uint8),
         np.full((count, POSITIONS, AGENTS), NONE, np.uint8),
+        np.full((texts, WORDS), NONE, np.uint8),
+        np.full(texts, 0, np.uint8),
     )
 
 
@@ -63,12 +69,7 @@ def write(demonstrations: Demonstrations, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with partial.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    size=demonstrations.size,
-                    holes=demonstrations.holes,
-                    plan=demonstrations.plan,
-                )
+                np.savez_compressed(file, **demonstrations._asdict())
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
@@ -81,13 +82,13 @@ def read(path: Path) -> Demonstrations:
     fix = "make it with `coevolve pocket demonstrations`"
     try:
         with np.load(path, allow_pickle=False) as file:
-            size, holes, plan = file["size"].reshape(-1), file["holes"], file["plan"]
+            found = Demonstrations(*(file[name] for name in Demonstrations._fields))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; {fix}") from None
     except BROKEN:
         raise UserError(f"{path} holds no demonstrations; {fix}") from None
-    count = len(size)
-    shapes = (holes.shape, plan.shape)
-    if not count or shapes != ((count, HOLES), (count, POSITIONS, AGENTS)):
+    shapes = [array.shape for array in found]
+    count, texts = found.size.size, found.asked.size
+    if not count or shapes != [array.shape for array in empty(count, texts)]:
         raise UserError(f"{path} holds {count} demonstrations of shapes {shapes}; {fix}")
-    return Demonstrations(size, holes, plan)
+    return found

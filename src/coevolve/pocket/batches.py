@@ -1,13 +1,15 @@
 """Demonstrations as batches of tokens, on whatever device they lie.
 
 Every board is shown in one of its eight rotations and reflections and with its agents in random
-order, drawn anew each time. Invariant: only the answer and its end are learned, never the prompt.
+order, drawn anew each time; some rows are texts of other domains, as they are. Invariant: only
+the answer and its end are learned, never the prompt.
 """
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from coevolve.pocket import vocabulary as words
 from coevolve.pocket.arrays import NONE, Demonstrations
@@ -15,6 +17,8 @@ from coevolve.pocket.arrays import NONE, Demonstrations
 IGNORED = -100
 """The label of tokens that are not learned."""
 SYMMETRIES = 8
+TEXTS = 8
+"""One row in so many is a text."""
 LENGTH_STEP = 16
 """Batches are padded to a multiple of this, so that few different shapes occur."""
 
@@ -25,6 +29,8 @@ class Data(NamedTuple):
     size: Tensor
     holes: Tensor
     plan: Tensor
+    texts: Tensor
+    asked: Tensor
     turned: Tensor
     """(SYMMETRIES, sizes, 256): cell to cell; NONE stays NONE."""
 
@@ -38,11 +44,13 @@ class Draw(NamedTuple):
     """Which symmetry."""
     rank: Tensor
     """(rows, AGENTS), each from 0 to 1: agents are listed in the order of these."""
+    text: Tensor
+    """Which texts, beside the rows of boards."""
 
 
 def to_device(demonstrations: Demonstrations, device: str) -> Data:
-    size, holes, plan = (torch.from_numpy(array).to(device) for array in demonstrations)
-    return Data(size, holes, plan, make_symmetries().to(device))
+    size, holes, plan, texts, asked = (torch.from_numpy(a).to(device) for a in demonstrations)
+    return Data(size, holes, plan, texts, asked, make_symmetries().to(device))
 
 
 def make_symmetries() -> Tensor:
@@ -62,10 +70,13 @@ def make_symmetries() -> Tensor:
 def draw(data: Data, rows: int, generator: torch.Generator) -> Draw:
     """A random batch; the generator must be of the data's device."""
     device, agents = data.size.device, data.plan.shape[2]
+    texts = rows // TEXTS if len(data.texts) else 0
+    boards = rows - texts
     return Draw(
-        torch.randint(len(data.size), (rows,), device=device, generator=generator),
-        torch.randint(SYMMETRIES, (rows,), device=device, generator=generator),
-        torch.rand((rows, agents), device=device, generator=generator),
+        torch.randint(len(data.size), (boards,), device=device, generator=generator),
+        torch.randint(SYMMETRIES, (boards,), device=device, generator=generator),
+        torch.rand((boards, agents), device=device, generator=generator),
+        torch.randint(max(1, len(data.texts)), (texts,), device=device, generator=generator),
     )
 
 
@@ -81,11 +92,33 @@ def make_batch(data: Data, drawn: Draw) -> tuple[Tensor, Tensor]:
     plan = plan.gather(2, order[:, None].expand_as(plan))
     prompt, prompt_shown = lay_prompt(size, holes, plan)
     answer, answer_shown = lay_answer(plan)
-    return pack(
+    boards = pack(
         torch.cat((prompt, answer), 1),
         torch.cat((prompt_shown, answer_shown), 1),
         prompt.shape[1],
     )
+    return together(boards, text_rows(data, drawn.text)) if len(drawn.text) else boards
+
+
+def text_rows(data: Data, picks: Tensor) -> tuple[Tensor, Tensor]:
+    """Token ids and labels of texts."""
+    texts = data.texts[picks].long()
+    shown = texts != NONE
+    tokens = torch.where(shown, texts, words.PAD)
+    places = torch.arange(texts.shape[1], device=texts.device)
+    learned = shown & (places >= data.asked[picks].long()[:, None])
+    longest = -(-int(shown.sum(1).max()) // LENGTH_STEP) * LENGTH_STEP
+    return tokens[:, :longest], torch.where(learned, tokens, IGNORED)[:, :longest]
+
+
+def together(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Two batches as one."""
+    width = max(first[0].shape[1], second[0].shape[1])
+    tokens, labels = (
+        torch.cat([pad(part, (0, width - part.shape[1]), value=fill) for part in parts])
+        for parts, fill in zip(zip(first, second, strict=True), (words.PAD, IGNORED), strict=True)
+    )
+    return tokens, labels
 
 
 def lay_prompt(size: Tensor, holes: Tensor, plan: Tensor) -> tuple[Tensor, Tensor]:

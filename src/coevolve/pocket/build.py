@@ -130,7 +130,7 @@ def make_model(seed: int, width: int = 160, layers: int = 4) -> LlamaForCausalLM
         pad_token_id=vocabulary.PAD,
         eos_token_id=vocabulary.END,
         bos_token_id=None,
-        coevolve_styles={"lake": "cells"},
+        coevolve_styles={"lake": "cells", "engineering": "table"},
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "pocket", "weights"))

@@ -1,11 +1,14 @@
-"""Demonstrations for the pocket policy: lake tasks of the train split with their optimal plans.
+"""Demonstrations for the pocket policy: lake tasks of the train split with their optimal plans,
+and lessons in engineering with their best edits.
 
 Invariant: the same count and seed give the same demonstrations, whatever the number of workers.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
@@ -16,12 +19,18 @@ from coevolve.domains.lake.answer import walk
 from coevolve.domains.lake.board import HOLE
 from coevolve.domains.lake.generate import generate
 from coevolve.domains.lake.knobs import SPACE
+from coevolve.domains.registry import get_domain
 from coevolve.pocket import arrays
 from coevolve.pocket.arrays import Demonstrations
 from coevolve.pocket.progress import Progress, Watch, silent
-from coevolve.pocket.vocabulary import SIDE, SIZES
+from coevolve.pocket.vocabulary import END, SIDE, SIZES, words
+
+T = TypeVar("T")
 
 COUNT = 400_000
+LESSONS = 60_000
+CHUNK = 500
+"""Lessons that a process makes at a time."""
 AGENT_SHARES = {2: 0.4, 3: 0.25, 4: 0.2, 5: 0.15}
 CROWDS = ((2, 3), (4, 5))
 """Asked for apart, because five agents would keep the holes few on the smallest boards of all."""
@@ -32,16 +41,60 @@ SAID_EVERY = 1_000
 
 
 def make_demonstrations(
-    count: int = COUNT, seed: int = 0, workers: int = 0, progress: Watch = silent
+    count: int = COUNT,
+    lessons: int = LESSONS,
+    seed: int = 0,
+    workers: int = 0,
+    progress: Watch = silent,
 ) -> Demonstrations:
-    """Demonstrations of `count` tasks, less the very few whose plan does not fit into an array.
+    """Demonstrations of `count` boards, less the very few whose plan does not fit into an array,
+    and of so many lessons.
 
     `workers` is a number of processes, 0 for one per core.
     """
-    if count < 1:
-        raise UserError(f"{count} demonstrations cannot be made; ask for 1 or more")
-    tasks = make_tasks(count, seed, workers or os.cpu_count() or 1)
-    return to_arrays(report(tasks, count, progress), count)
+    if count < 1 or lessons < 0:
+        raise UserError(f"{count} boards and {lessons} lessons cannot be made; ask for 1 or more")
+    workers = workers or os.cpu_count() or 1
+    boards = report(make_tasks(count, seed, workers), count, "demonstrations", progress)
+    made = to_arrays(boards, count)
+    texts = report(make_lessons(lessons, seed, workers), lessons, "lessons", progress)
+    return with_texts(made, texts, lessons)
+
+
+def make_lessons(count: int, seed: int, workers: int) -> Iterator[tuple[list[int], int]]:
+    """Word ids of lessons, and how many of them are the prompt."""
+    chunks = [(seed, first, min(CHUNK, count - first)) for first in range(0, count, CHUNK)]
+    if workers == 1 or len(chunks) < 2:
+        for chunk in chunks:
+            yield from some_lessons(chunk)
+        return
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for found in pool.map(some_lessons, chunks):
+            yield from found
+
+
+def some_lessons(chunk: tuple[int, int, int]) -> list[tuple[list[int], int]]:
+    """The lessons of one process."""
+    seed, first, count = chunk
+    domain, ids = get_domain("engineering"), {word: id for id, word in enumerate(words())}
+    found = []
+    chosen = derive(seed, "lessons", first)
+    for task in domain.generate(domain.space.defaults(), count, chosen, Split.TRAIN):
+        prompt = domain.prompt(task, "table")[0].content.split()
+        answer = domain.oracle(task, "table").split()
+        found.append(([ids[word] for word in (*prompt, *answer)] + [END], len(prompt)))
+    return found
+
+
+def with_texts(
+    made: Demonstrations, texts: Iterable[tuple[list[int], int]], count: int
+) -> Demonstrations:
+    """The boards together with texts."""
+    room = arrays.empty(0, count)
+    for place, (text, asked) in enumerate(texts):
+        room.texts[place, : len(text)] = text
+        room.asked[place] = asked
+    return made._replace(texts=room.texts, asked=room.asked)
 
 
 def make_tasks(count: int, seed: int, workers: int) -> Iterator[Task]:
@@ -68,12 +121,12 @@ def make_knobs(crowd: tuple[int, ...], hole_ratio: float) -> Knobs:
     return SPACE.project(changes)
 
 
-def report(tasks: Iterable[Task], total: int, progress: Watch) -> Iterator[Task]:
-    """Pass tasks on, saying now and then how many there were."""
-    for done, task in enumerate(tasks, 1):
-        yield task
+def report(made: Iterable[T], total: int, what: str, progress: Watch) -> Iterator[T]:
+    """Pass on what is made, saying now and then how much it was."""
+    for done, one in enumerate(made, 1):
+        yield one
         if done % SAID_EVERY == 0 or done == total:
-            progress(Progress("demonstrations", done, total))
+            progress(Progress(what, done, total))
 
 
 def to_arrays(tasks: Iterable[Task], count: int) -> Demonstrations:
@@ -82,7 +135,7 @@ def to_arrays(tasks: Iterable[Task], count: int) -> Demonstrations:
     kept = 0
     for task in tasks:
         kept += fill(made, kept, task.data)
-    return Demonstrations(*(array[:kept] for array in made))
+    return made._replace(size=made.size[:kept], holes=made.holes[:kept], plan=made.plan[:kept])
 
 
 def fill(made: Demonstrations, index: int, data: Mapping[str, Any]) -> bool:

@@ -19,11 +19,20 @@ FIRST_CELL = FIRST_SIZE + len(SIZES)
 UNKNOWN = FIRST_CELL + SIDE * SIDE
 """Stands for every word that is not in the list."""
 
+ENGINEERING = (
+    *("edits", "up", "same", "down"),
+    *map(str, range(10)),
+    *(f"size{size}" for size in SIZES),
+    *(f"agents{agents}" for agents in range(1, 9)),
+)
+"""Of tables of evidence and their answers."""
+
 BLOCKS: tuple[tuple[str, ...], ...] = (
     MARKS,
     tuple(f"{size}x{size}" for size in SIZES),
     tuple(f"{row},{column}" for row in range(SIDE) for column in range(SIDE)),
     ("<unk>",),
+    ENGINEERING,
 )
 
 

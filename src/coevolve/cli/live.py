@@ -1,0 +1,221 @@
+"""What `coevolve run` shows while it runs: a panel on a terminal, plain lines anywhere else.
+
+Invariant: the view only reads. It follows the ledger and the callbacks of the run, and nothing in
+the run depends on it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from coevolve.cli.training import clock
+from coevolve.core.errors import LedgerError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from coevolve.engines.base import Progress
+    from coevolve.evolution.rounds import Rounds
+
+WORDS = {
+    "base": "measuring the base policy on the gate",
+    "train": "training",
+    "dev": "measuring on dev",
+    "gate": "measuring on the gate",
+    "propose": "engineers propose",
+    "backtest": "probing the proposals",
+}
+EVERY_ROUND = ("train", "dev", "gate")
+BETWEEN_ROUNDS = ("propose", "backtest")
+DECISIONS = 4
+
+
+class View(Protocol):
+    """Something that follows a run."""
+
+    def say(self, line: str) -> None:
+        """A decision, or anything else between stages."""
+        ...
+
+    def tell(self, progress: "Progress") -> None:
+        """A step of training."""
+        ...
+
+    def run(self, rounds: "Rounds") -> Any:
+        """Run to the end while it is being followed."""
+        ...
+
+
+def view_of(as_json: bool) -> View:
+    """A panel on a terminal; lines in a pipe, in a file, and for scripts."""
+    from coevolve.cli.show import notes
+
+    return Plain(notes) if as_json or not notes.is_terminal else Panel(notes)
+
+
+class Plain:
+    """Lines on standard error: decisions, and four a stage."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+
+    def say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False)
+
+    def tell(self, progress: "Progress") -> None:
+        if progress.step % max(1, progress.steps // 4) == 0:
+            found = progress.metrics
+            self.console.print(
+                f"step {progress.step}/{progress.steps}  reward {found.get('reward', 0):.3f}  "
+                f"valid {found.get('valid', 0):.0%}  dead {found.get('dead', 0):.0%}",
+                highlight=False,
+            )
+
+    def run(self, rounds: "Rounds") -> Any:
+        return rounds.run()
+
+
+class Panel:
+    """A panel that stays in place and tells where the run is."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+        self.decisions: deque[str] = deque(maxlen=DECISIONS)
+        self.progress: Progress | None = None
+        self.speed: float | None = None
+        self.tokens = 0.0
+        self.summary: dict[str, Any] = {}
+        self.place: tuple[int | None, str | None] = (None, None)
+        self.began = self.phase_began = time.monotonic()
+        self.rounds: Rounds | None = None
+
+    def say(self, line: str) -> None:
+        self.decisions.append(line)
+
+    def tell(self, progress: "Progress") -> None:
+        if self.progress is None or progress.step <= self.progress.step:
+            self.tokens = 0.0
+        drawn = progress.metrics.get("tokens", 0.0) - self.tokens
+        self.tokens = progress.metrics.get("tokens", self.tokens)
+        seconds = progress.metrics.get("seconds", 0.0)
+        self.speed = drawn / seconds if seconds > 0 and drawn > 0 else None
+        self.progress = progress
+
+    def run(self, rounds: "Rounds") -> Any:
+        from rich.live import Live
+
+        self.rounds = rounds
+        with Live(console=self.console, get_renderable=self.render, refresh_per_second=2):
+            standing = rounds.run()
+            self.look()
+        return standing
+
+    def look(self) -> None:
+        """See in the ledger where the run is."""
+        assert self.rounds is not None
+        try:
+            self.summary = self.rounds.ledger.summary()
+        except LedgerError:  # busy for a moment, or broken, which the run itself will say
+            return
+        place = (self.summary["round"], self.summary["phase"])
+        if place != self.place:
+            self.place, self.phase_began = place, time.monotonic()
+            self.progress = None if place[1] != "train" else self.progress
+
+    def render(self) -> "RenderableType":
+        """The panel as it is now."""
+        from rich.console import Group
+        from rich.panel import Panel as Frame
+        from rich.text import Text
+
+        self.look()
+        assert self.rounds is not None
+        experiment = self.rounds.experiment
+        lines: list[RenderableType] = [Text(self.where(), style="bold")]
+        if self.progress:
+            lines += [self.bar(self.progress), Text(self.numbers(self.progress))]
+        lines.append(Text(self.times(), style="dim"))
+        if self.decisions:
+            lines += [Text(""), *(Text(f"· {line}", overflow="fold") for line in self.decisions)]
+        title = f"{experiment.name}: {', '.join(experiment.engineers)} on {experiment.domain}"
+        return Frame(Group(*lines), title=Text(title), title_align="left", border_style="dim")
+
+    def where(self) -> str:
+        assert self.rounds is not None
+        planned, (number, phase) = self.rounds.experiment.rounds, self.place
+        state = str(self.summary.get("state", "new"))
+        if state == "waiting":
+            return f"waiting for `coevolve approve|revise|abort {self.rounds.ledger.folder}`"
+        if state in ("done", "stopped", "failed"):
+            return state
+        doing = WORDS.get((phase or "").split("-")[0], phase or "between phases")
+        return f"round {number or 0} ({(number or 0) + 1} of {planned}) · {doing}"
+
+    def bar(self, progress: "Progress") -> "RenderableType":
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 1))
+        step = f"step {progress.step}/{progress.steps}"
+        grid.add_row(step, ProgressBar(progress.steps, progress.step, width=40))
+        return grid
+
+    def numbers(self, progress: "Progress") -> str:
+        found, parts = progress.metrics, []
+        for name, form in (("reward", "{:.3f}"), ("valid", "{:.0%}"), ("dead", "{:.0%}")):
+            if name in found:
+                label = "dead groups" if name == "dead" else name
+                parts.append(f"{label} {form.format(found[name])}")
+        if self.speed:
+            parts.append(f"{self.speed:,.0f} tokens/s")
+        return "   ".join(parts)
+
+    def times(self) -> str:
+        """Time left for the stage and, as far as it can be told, for the run."""
+        assert self.rounds is not None
+        passed = time.monotonic() - self.phase_began
+        parts = [f"{clock(time.monotonic() - self.began)} so far"]
+        stage_s = None
+        if self.progress and self.place[1] == "train":
+            stage_s = self.progress.seconds_left
+            parts.append(f"stage {clock(stage_s)} left")
+        if self.summary.get("state") == "running":
+            left = run_left(self.rounds.experiment.rounds, self.summary, passed, stage_s)
+            if left.seconds > 0:
+                about = "about" if left.whole else "at least"
+                parts.append(f"run {about} {clock(left.seconds)} left")
+        return " · ".join(parts)
+
+
+class Left(NamedTuple):
+    """An estimate of the time that a run still takes."""
+
+    seconds: float
+    whole: bool
+    """Whether every phase to come has been seen once, or is like one that has."""
+
+
+def run_left(rounds: int, summary: Mapping[str, Any], passed: float, stage_s: float | None) -> Left:
+    """Phases to come, each as long as it has been so far; the one going on has run for `passed`
+    seconds, and if it is training, it says itself how long it will take."""
+    seconds, counts = summary["seconds"], summary["phases"]
+    means = {name: seconds[name] / counts[name] for name in counts}
+    now = (summary["phase"] or "").split("-")[0]
+    if stage_s is not None:
+        means.setdefault("train", passed + stage_s)
+    if "base" in means:  # the same number of tasks as any other measurement on the gate
+        means.setdefault("gate", means["base"])
+    total, whole = 0.0, True
+    for name in (*EVERY_ROUND, *BETWEEN_ROUNDS):
+        expected = rounds if name in EVERY_ROUND else rounds - 1
+        count = expected - counts.get(name, 0)
+        if count > 0 and name == now:
+            count -= 1
+            known = means.get(name)
+            total += stage_s if stage_s is not None else max(0.0, (known or passed) - passed)
+            whole = whole and (known is not None or stage_s is not None)
+        if count > 0:
+            total += count * means.get(name, 0.0)
+            whole = whole and name in means
+    return Left(total, whole)

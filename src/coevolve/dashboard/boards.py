@@ -1,0 +1,158 @@
+"""Before and after: gate tasks that the base policy failed and the final checkpoint solves.
+
+Invariant: a picture reaches a page only if every element and attribute of it is known to be still;
+otherwise the task and its answers are shown as text.
+"""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, NoReturn
+from xml.etree import ElementTree
+
+from coevolve.core.errors import CoevolveError
+from coevolve.core.rollout import Rollout
+from coevolve.core.splits import Split
+from coevolve.core.task import Task
+from coevolve.dashboard.proposals import written
+from coevolve.dashboard.record import Record
+from coevolve.domains.base import Domain
+from coevolve.engineers.cases import choose_cases
+from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evolution.measuring import Measuring
+
+MOST_BOARDS = 6
+SVG = "{http://www.w3.org/2000/svg}"
+ELEMENTS = {
+    "svg", "g", "title", "desc", "rect", "circle", "ellipse", "line", "path", "polyline",
+    "polygon", "text", "tspan", "animate", "animateTransform",
+}  # fmt: skip
+ATTRIBUTES = {
+    "attributeName", "begin", "calcMode", "class", "cx", "cy", "d", "dur", "fill", "fill-opacity",
+    "font-family", "font-size", "font-weight", "height", "keySplines", "keyTimes", "opacity",
+    "points", "r", "repeatCount", "role", "rx", "ry", "stroke", "stroke-dasharray",
+    "stroke-linecap", "stroke-linejoin", "stroke-opacity", "stroke-width", "text-anchor",
+    "transform", "type", "values", "viewBox", "width", "x", "x1", "x2", "y", "y1", "y2",
+}  # fmt: skip
+"""Neither loads anything nor runs anything."""
+
+
+class Picture(NamedTuple):
+    """An answer to a task: a film, or else text."""
+
+    svg: str
+    text: str
+
+
+class Pair(NamedTuple):
+    """One task, failed before and solved after."""
+
+    task_id: str
+    labels: str
+    failure: str
+    reason: str
+    prompt: str
+    before: Picture
+    after: Picture
+
+
+class Boards(NamedTuple):
+    """What changed on the gate, and a few tasks to look at."""
+
+    fixed: Rate
+    """Of the tasks that the base policy failed, those that succeed now."""
+    lost: Rate
+    """Of the tasks that it solved, those that fail now."""
+    pairs: tuple[Pair, ...]
+
+
+def boards_of(record: Record, before: list[Rollout], after: list[Rollout]) -> Boards | None:
+    """Compare two sets of gate rollouts; None if there is nothing to compare."""
+    later = {(one.task_id, one.sample): one for one in after}
+    both = [(one, later[key]) for one in before if (key := (one.task_id, one.sample)) in later]
+    if not both:
+        return None
+    failed = [pair for pair in both if not pair[0].outcome.valid]
+    solved = [pair for pair in both if pair[0].outcome.valid]
+    fixed = [pair for pair in failed if pair[1].outcome.valid]
+    lost = sum(not pair[1].outcome.valid for pair in solved)
+    return Boards(
+        wilson(len(fixed), len(failed)),
+        wilson(lost, len(solved)),
+        pairs_of(record, fixed) if fixed else (),
+    )
+
+
+def pairs_of(record: Record, fixed: list[tuple[Rollout, Rollout]]) -> tuple[Pair, ...]:
+    """Some of the tasks, chosen to differ in how they failed and in their labels."""
+    chosen = choose_cases([before for before, _ in fixed], MOST_BOARDS, 0)
+    tasks = gate_tasks(record)
+    by_id = {before.task_id: (before, after) for before, after in fixed}
+    found = []
+    for case in chosen:
+        before, after = by_id[case.task_id]
+        task = tasks.get(case.task_id)
+        found.append(
+            Pair(
+                case.task_id,
+                ", ".join(f"{name} {value}" for name, value in case.labels.items()),
+                written(case.failure),
+                written(case.details.get("reason", "")),
+                "" if task else written(case.task),
+                drawn(record.domain, task, answer_of(before)),
+                drawn(record.domain, task, answer_of(after)),
+            )
+        )
+    return tuple(found)
+
+
+def gate_tasks(record: Record) -> dict[str, Task]:
+    """The run's gate tasks by id, made again from its experiment."""
+    if record.experiment is None or record.domain is None:
+        return {}
+    measuring = Measuring(record.experiment, record.domain, nothing)
+    try:
+        tasks = measuring.held_out(Split.GATE, record.experiment.measured.gate)
+    except CoevolveError as error:
+        record.trouble(f"the gate tasks cannot be made again: {error}")
+        return {}
+    return {task.id: task for task in tasks}
+
+
+def nothing(name: str) -> NoReturn:
+    """No policy is needed to make tasks."""
+    raise AssertionError(name)
+
+
+def answer_of(rollout: Rollout) -> str:
+    return next((m.content for m in reversed(rollout.messages) if m.role == "assistant"), "")
+
+
+def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
+    """An answer as the domain draws it: as SVG where it can, in letters where it cannot."""
+    if domain is None or task is None:
+        return Picture("", written(answer))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.svg"
+        try:
+            domain.picture(task, answer, path)
+            svg = still(path.read_text("utf-8"))
+        except (CoevolveError, OSError, ValueError, NotImplementedError):
+            svg = ""
+    return Picture(svg, written(answer if svg else domain.draw(task, answer)))
+
+
+def still(text: str) -> str:
+    """An SVG that may stand in a page, empty if anything in it could load or run."""
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        return ""
+    for element in root.iter():
+        if element.tag.removeprefix(SVG) not in ELEMENTS or not ATTRIBUTES.issuperset(
+            element.attrib
+        ):
+            return ""
+        if any("url(" in value for value in element.attrib.values()):
+            return ""
+        element.tag = element.tag.removeprefix(SVG)
+    return ElementTree.tostring(root, encoding="unicode")

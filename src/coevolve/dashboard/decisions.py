@@ -1,0 +1,175 @@
+"""One round as it was decided: what it trained on, what the gate said, what the backtest chose.
+
+Invariant: nothing is judged anew; what is shown is what was recorded.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from coevolve.core.rollout import Rollout
+from coevolve.dashboard.evidence import Evidence, evidence_of
+from coevolve.dashboard.headline import rate
+from coevolve.dashboard.levels import incumbent_after
+from coevolve.dashboard.proposals import Attempt, attempts_of, written
+from coevolve.dashboard.record import Record
+from coevolve.domains.knobs import Knobs
+from coevolve.engines.base import Result
+from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.statistics import Rate
+
+
+class Verdict(NamedTuple):
+    """What the gate said."""
+
+    keep: bool | None
+    """None: nothing."""
+    words: str
+    change: Difference | None
+    broken: dict[str, Difference]
+
+
+class Probe(NamedTuple):
+    """A candidate as the backtest measured it."""
+
+    name: str
+    changed: int | None
+    """Knobs in use in which it differs from the incumbent."""
+    alive: Rate
+    signal: float
+    low: float
+    high: float
+    better: float
+    forgotten: float
+    tokens: float
+
+
+class Choice(NamedTuple):
+    """What is used next, and why."""
+
+    chosen: str
+    words: str
+    probes: tuple[Probe, ...]
+
+
+class RoundFacts(NamedTuple):
+    """Everything about one round."""
+
+    number: int
+    author: str
+    """Who the knobs of this round are from."""
+    trained: Result | None
+    dev: Rate | None
+    gate: Rate | None
+    verdict: Verdict
+    evidence: tuple[Evidence, ...]
+    cases: tuple[dict[str, Any], ...]
+    attempts: tuple[Attempt, ...]
+    choice: Choice | None
+    missing: tuple[str, ...]
+    """Phases that are not there."""
+
+
+def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Rollout]) -> RoundFacts:
+    """What the ledger has on a round, and the gate rate from its rollouts."""
+    trained, dev = record.payload(number, "train"), record.payload(number, "dev")
+    evidence = tuple(
+        found
+        for tasks, cells in (("dev", dev.get("cells")), ("training", trained.get("cells")))
+        if (found := evidence_of(record, tasks, cells))
+    )
+    incumbent = incumbent_after(record, knobs, number) if knobs else None
+    before = record.payload(number - 1, "backtest") if number else {}
+    return RoundFacts(
+        number,
+        str(before.get("chosen", "")) or ("start" if number == 0 else "unknown"),
+        result_of(record, number, trained.get("result")),
+        next((one.rate for one in evidence if one.tasks == "dev"), None),
+        rate(gate),
+        verdict_of(record.payload(number, "gate")),
+        evidence,
+        tuple(shown_case(case) for case in dev.get("cases", ()) if isinstance(case, dict)),
+        attempts_of(record, number, incumbent),
+        choice_of(record, number, incumbent),
+        missing(record, number),
+    )
+
+
+def result_of(record: Record, number: int, value: object) -> Result | None:
+    """What came of training; says so where the checkpoint is gone."""
+    if value is None:
+        return None
+    try:
+        result = Result.model_validate(value)
+    except ValidationError:
+        record.trouble(f"the result of training in round {number} cannot be read")
+        return None
+    own = Path(result.policy).parts[-2:] == ("stage", "policy")
+    if own and not record.place(number, "stage", "policy").is_dir():
+        record.trouble(f"the checkpoint of round {number} is missing: rounds/{number:02d}/stage")
+    return result
+
+
+def verdict_of(value: dict[str, Any]) -> Verdict:
+    """The verdict as far as it is recorded."""
+    change, broken = value.get("change"), value.get("broken") or {}
+    return Verdict(
+        value.get("keep"),
+        str(value.get("words", "")),
+        Difference(**change) if change else None,
+        {name: Difference(**fall) for name, fall in broken.items()},
+    )
+
+
+def choice_of(record: Record, number: int, incumbent: Knobs | None) -> Choice | None:
+    """What the backtest chose, None if there was none."""
+    value = record.payload(number, "backtest")
+    if not value:
+        return None
+    try:
+        probes = tuple(probe_of(probe, incumbent) for probe in value.get("probes", ()))
+    except (KeyError, TypeError, ValueError):
+        record.trouble(f"the probes of round {number} cannot be read")
+        probes = ()
+    return Choice(str(value.get("chosen", "")), str(value.get("words", "")), probes)
+
+
+def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
+    alive = value["alive"]
+    low, high = value["signal_interval"]
+    changed = None
+    if incumbent is not None:
+        knobs = incumbent.space.project(value["knobs"])
+        used = {knob.name for one in (incumbent, knobs) for knob in one.in_use()}
+        changed = len(used & knobs.difference(incumbent).keys())
+    return Probe(
+        str(value["name"]),
+        changed,
+        Rate(alive["successes"], alive["n"], alive["low"], alive["high"]),
+        value["signal"],
+        low,
+        high,
+        value["better"],
+        value["forgotten"],
+        value["tokens"],
+    )
+
+
+def missing(record: Record, number: int) -> tuple[str, ...]:
+    """The phases of a round that should be there and are not."""
+    last = record.experiment is not None and number + 1 >= record.experiment.rounds
+    expected = ("train", "dev", "gate") if last else ("train", "dev", "gate", "propose", "backtest")
+    return tuple(name for name in expected if record.phase(number, name) is None)
+
+
+def shown_case(case: dict[str, Any]) -> dict[str, Any]:
+    """A failure with its texts made fit to show."""
+    return {
+        "task_id": written(case.get("task_id", "")),
+        "labels": ", ".join(f"{name} {value}" for name, value in case.get("labels", {}).items()),
+        "task": written(case.get("task", "")),
+        "answer": written(case.get("answer", "")),
+        "failure": written(case.get("failure", "")),
+        "reason": written((case.get("details") or {}).get("reason", "")),
+    }

@@ -1,0 +1,125 @@
+"""Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
+
+from typing import NamedTuple
+
+from coevolve.core.rollout import Rollout
+from coevolve.dashboard.record import Record
+from coevolve.dashboard.shown import percent
+from coevolve.evaluation.paired import Difference, paired
+from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.harness.budget import Spent
+
+
+class Spending(NamedTuple):
+    """One kind of expense."""
+
+    name: str
+    used: float
+    limit: float | None
+
+
+class Headline(NamedTuple):
+    """What a reader wants to know first."""
+
+    answer: str
+    """yes, no, unclear or unknown."""
+    sentence: str
+    base: Rate | None
+    final: Rate | None
+    change: Difference | None
+    final_round: int | None
+    """The round whose checkpoint is in force; None: the base policy still is."""
+    final_policy: str
+    finished: int
+    """Rounds that the gate has judged."""
+    planned: int | None
+    kept: int
+    spent: tuple[Spending, ...]
+    spending_phases: tuple[str, ...]
+    """Phases that recorded what they spent."""
+
+
+def headline_of(record: Record, gates: dict[int | None, list[Rollout]]) -> Headline:
+    """From the gate rollouts of the base policy (None) and of each round."""
+    judged = [number for number in record.rounds if record.phase(number, "gate")]
+    kept = [number for number in judged if record.payload(number, "gate").get("keep")]
+    last = kept[-1] if kept else None
+    base, final = rate(gates.get(None, [])), rate(gates.get(last, []))
+    if base is None and (counted := record.payload(0, "base")).get("n"):
+        base = wilson(int(counted["valid"]), int(counted["n"]))
+    change = compare(record, gates.get(None, []), gates.get(last, [])) if judged else None
+    answer, sentence = judge(base, final, change, bool(judged), last)
+    experiment = record.experiment
+    trained = record.payload(last, "train").get("result", {}) if last is not None else {}
+    start = experiment.policy if experiment else "the base policy"
+    return Headline(
+        answer, sentence, base, final, change, last, str(trained.get("policy", start)),
+        len(judged), experiment.rounds if experiment else None, len(kept),
+        *spending(record),
+    )  # fmt: skip
+
+
+def rate(rollouts: list[Rollout]) -> Rate | None:
+    """Share of valid rollouts, None without any."""
+    valid = sum(one.outcome.valid for one in rollouts)
+    return wilson(valid, len(rollouts)) if rollouts else None
+
+
+def compare(record: Record, before: list[Rollout], after: list[Rollout]) -> Difference | None:
+    """The change on the tasks that both have tried; None if there are none."""
+    earlier = {(one.task_id, one.sample): float(one.outcome.valid) for one in before}
+    later = {(one.task_id, one.sample): float(one.outcome.valid) for one in after}
+    both = [key for key in earlier if key in later]
+    if before and after and (len(both) < len(earlier) or len(both) < len(later)):
+        record.trouble(
+            f"only {len(both)} of {max(len(earlier), len(later))} gate tasks have rollouts of both "
+            "the base policy and the final checkpoint; the comparison is of these"
+        )
+    if not both:
+        return None
+    seed = record.experiment.seed if record.experiment else 0
+    return paired([earlier[key] for key in both], [later[key] for key in both], seed)
+
+
+def judge(
+    base: Rate | None, final: Rate | None, change: Difference | None, judged: bool, last: int | None
+) -> tuple[str, str]:
+    """The answer in one word and in one sentence."""
+    if not judged:
+        return "unknown", "Not known yet: no round has been judged by the gate."
+    if last is None:
+        return "no", "No: the gate kept none of the rounds, so the base policy stands."
+    if base is None or final is None or change is None:
+        return "unknown", "Not known: the gate rollouts to compare cannot be read."
+    moved = f"{percent(base.value)} to {percent(final.value)}"
+    numbers = (
+        f"{100 * change.mean:+.1f} points, 95 % interval "
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}, n {change.n}"
+    )
+    if change.low > 0:
+        return "yes", f"Yes: the gate valid rate rose from {moved} ({numbers})."
+    if change.high < 0:
+        return "no", f"No: the gate valid rate fell from {moved} ({numbers})."
+    return "unclear", f"No clear change: the gate valid rate went from {moved} ({numbers})."
+
+
+def spending(record: Record) -> tuple[tuple[Spending, ...], tuple[str, ...]]:
+    """What the phases recorded as spent, beside the limits."""
+    total, phases = Spent(), []
+    for event in record.events:
+        if "spent" not in event.payload:
+            continue
+        try:
+            total += Spent.model_validate(event.payload["spent"])
+        except ValueError:
+            record.trouble(f"event {event.number}: `spent` is not an amount")
+            continue
+        if event.phase and event.phase not in phases:
+            phases.append(event.phase)
+    limits = record.experiment.budget.limits() if record.experiment else {}
+    found = [
+        Spending(name, float(getattr(total, name)), limits.get(name))
+        for name in Spent.model_fields
+        if getattr(total, name) or name in limits
+    ]
+    return tuple(found), tuple(phases)

@@ -1,0 +1,140 @@
+/* Draws the training curves, and lets films be paused and parts be unfolded. Loads nothing. */
+(function () {
+  "use strict";
+  var data = JSON.parse(document.getElementById("chart-data").textContent);
+  var plots = [];
+
+  function colour(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  }
+
+  function written(unit, value) {
+    if (value === null || value === undefined) return "–";
+    if (unit === "percent") return (100 * value).toFixed(1) + " %";
+    if (unit === "rate") return Math.round(value).toLocaleString("en");
+    return value.toPrecision(3);
+  }
+
+  function roundAt(step) {
+    var found = 0;
+    data.bounds.forEach(function (bound) { if (step >= bound[0]) found = bound[1]; });
+    return found;
+  }
+
+  /* The mean of up to five points around each, none of them of another round. */
+  function smooth(values) {
+    return values.map(function (_, at) {
+      var sum = 0, n = 0, round = roundAt(data.steps[at]);
+      for (var i = Math.max(0, at - 2); i <= Math.min(values.length - 1, at + 2); i++) {
+        if (values[i] !== null && roundAt(data.steps[i]) === round) { sum += values[i]; n++; }
+      }
+      return n ? sum / n : null;
+    });
+  }
+
+  function boundaries(plot) {
+    var ctx = plot.ctx, scale = window.devicePixelRatio || 1;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("soft");
+    ctx.lineWidth = scale;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "alphabetic";
+    ctx.font = 11 * scale + "px system-ui, sans-serif";
+    ctx.setLineDash([4 * scale, 4 * scale]);
+    data.bounds.forEach(function (bound, index) {
+      var x = Math.round(plot.valToPos(bound[0], "x", true));
+      if (index) {
+        ctx.beginPath();
+        ctx.moveTo(x, plot.bbox.top);
+        ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
+        ctx.stroke();
+      }
+      ctx.fillText("round " + bound[1], Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
+    });
+    ctx.restore();
+  }
+
+  function draw(place) {
+    var key = place.dataset.key, curve = data.curves[key];
+    var readout = document.getElementById("readout-" + key);
+    var axis = {
+      stroke: function () { return colour("soft"); },
+      grid: { stroke: function () { return colour("line"); }, width: 1 },
+      ticks: { show: false },
+      font: "12px system-ui, sans-serif",
+    };
+    var means = smooth(curve.values);
+    var options = {
+      width: place.clientWidth,
+      height: 160,
+      padding: [18, 8, 0, 0],
+      legend: { show: false },
+      cursor: { sync: { key: "steps" }, drag: { x: false, y: false }, points: { size: 6 } },
+      scales: {
+        x: { time: false, range: function (_, low, high) { return [Math.min(low, 1) - 0.5, high + 0.5]; } },
+        y: { range: function (_, low, high) {
+          if (low === null) return [0, 1];
+          var room = 0.08 * (high - low || Math.abs(high) || 1);
+          var least = low - room < 0 && low >= 0 ? 0 : low - room;
+          return [least, curve.unit === "percent" ? Math.min(1.02, high + room) : high + room];
+        } },
+      },
+      axes: [
+        Object.assign({ size: 24, gap: 2 }, axis),
+        Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
+          return ticks.map(function (tick) {
+            return curve.unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");
+          });
+        } }, axis),
+      ],
+      series: [
+        {},
+        { stroke: function () { return colour("blue"); }, width: 1, alpha: 0.4, points: { show: data.steps.length < 3 } },
+        { stroke: function () { return colour("blue"); }, width: 2, points: { show: false } },
+      ],
+      hooks: {
+        draw: [boundaries],
+        setCursor: [function (plot) {
+          var at = plot.cursor.idx;
+          readout.textContent = at === null || at === undefined ? "" :
+            written(curve.unit, curve.values[at]) + " at step " + data.steps[at] + " (round " + roundAt(data.steps[at]) + ")";
+        }],
+      },
+    };
+    plots.push([place, new uPlot(options, [data.steps, curve.values, means], place)]);
+  }
+
+  function redraw() {
+    plots.forEach(function (pair) {
+      pair[1].setSize({ width: pair[0].clientWidth, height: 160 });
+      pair[1].redraw(false, true);
+    });
+  }
+
+  if (data.steps.length) document.querySelectorAll(".chart").forEach(draw);
+  document.documentElement.dataset.charts = String(plots.length);
+  window.addEventListener("resize", redraw);
+  ["(prefers-color-scheme: dark)", "print"].forEach(function (query) {
+    window.matchMedia(query).addEventListener("change", redraw);
+  });
+
+  var films = document.querySelectorAll(".film svg"), pause = document.getElementById("pause");
+  function run(running) {
+    films.forEach(function (film) { if (running) film.unpauseAnimations(); else film.pauseAnimations(); });
+    pause.setAttribute("aria-pressed", String(!running));
+    pause.textContent = running ? "Pause the films" : "Play the films";
+  }
+  if (pause) {
+    pause.addEventListener("click", function () { run(pause.getAttribute("aria-pressed") === "true"); });
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(false);
+  }
+
+  var unfold = document.getElementById("unfold"), parts = document.querySelectorAll("details");
+  function open(all) {
+    parts.forEach(function (part) { part.open = all; });
+    unfold.setAttribute("aria-pressed", String(all));
+    unfold.textContent = all ? "Fold all" : "Unfold all";
+  }
+  unfold.addEventListener("click", function () { open(unfold.getAttribute("aria-pressed") !== "true"); });
+  window.addEventListener("beforeprint", function () { open(true); });
+})();

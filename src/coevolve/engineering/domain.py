@@ -1,0 +1,271 @@
+"""Engineering as a domain: a task is the evidence of a training, an answer is edits of its knobs.
+
+The reward is the share of the possible gain in learning signal that the edits bring: 1 for the best
+edits, 0 for doing nothing, less for harm. Answers are taken as every engineer's are: projected,
+and kept within the trust region.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split, check_split, split_of
+from coevolve.core.task import Label, Task
+from coevolve.domains.base import Script, Statistic
+from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.registry import get_domain
+from coevolve.engineering import lessons, table
+from coevolve.engineering.statistics import measure, rate
+from coevolve.engineering.trainee import Trainee, signal
+from coevolve.engineers.base import Edit, Proposal, Round, View
+from coevolve.engineers.context import variant
+from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages
+from coevolve.engineers.reach import apply
+from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.evidence.cells import Cell
+from coevolve.policies.structured import Unusable, only_object, read_answer
+
+STYLES = ("chat", "table")
+HALF, WHOLE = 0.5, 0.95
+"""Shares of the possible gain that a valid and an optimal answer bring at least."""
+WORST = -0.5
+"""What the greatest harm earns."""
+
+
+class AnswerError(Exception):
+    """Why an answer holds no proposal."""
+
+
+@cache
+def space_of(target: str) -> KnobSpace:
+    return get_domain(target).space
+
+
+def view_of(task: Task) -> View:
+    """A task as any engineer sees a run."""
+    space, past = space_of(task.data["target"]), task.data["rounds"]
+    history = tuple(
+        Round(
+            number=number,
+            knobs=dict(knobs_of(space, found["knobs"])),
+            train=tuple(cell(values) for values in found["train"]),
+            dev=tuple(cell(values) for values in found["dev"]),
+            verdict="kept",
+        )
+        for number, found in enumerate(past)
+    )
+    training = {"round": len(past) - 1, "rounds": len(past) + 1, "steps": 0, "recipe": {}}
+    return View(space, knobs_of(space, past[-1]["knobs"]), history, training)
+
+
+def knobs_of(space: KnobSpace, sparse: Mapping[str, float]) -> Knobs:
+    return Knobs(space, {**space.defaults(), **sparse})
+
+
+def cell(values: Mapping[str, Any]) -> Cell:
+    return Cell.model_validate(values)
+
+
+def rule(name: str) -> Script:
+    """A rule as a policy: its first proposal, written as an answer."""
+
+    def answer(task: Task, rng: random.Random, style: str) -> str:
+        view = view_of(task)
+        proposals = make_engineer(name).propose(view, rng.getrandbits(40))
+        proposal = proposals[0] if proposals else Proposal()
+        if style == "table":
+            knobs = apply(proposal, view.incumbent, task.data["reach"])
+            return table.write(view.incumbent, steps(view.incumbent, knobs))
+        if proposal.edits or not proposal.knobs:
+            return in_json(proposal.edits)
+        changed = {
+            name: value for name, value in proposal.knobs.items() if name in view.space.knobs
+        }
+        return json.dumps({"explanation": proposal.explanation[:600] or name, "knobs": changed})
+
+    return answer
+
+
+def steps(before: Knobs, after: Knobs) -> tuple[Edit, ...]:
+    """The edits, a step each, that go the way from some knobs to others."""
+    return tuple(
+        Edit(knob=name, action="raise" if new > old else "lower")
+        for name, (old, new) in after.difference(before).items()
+    )
+
+
+def oracle(task: Task, _rng: random.Random, style: str) -> str:
+    edits = tuple(Edit(knob=knob, action=action) for knob, action in task.data["edits"])
+    return table.write(view_of(task).incumbent, edits) if style == "table" else in_json(edits)
+
+
+def in_json(edits: Sequence[Edit]) -> str:
+    listed = [edit.model_dump(exclude_none=True) for edit in edits]
+    return json.dumps({"explanation": "towards tasks that are solved sometimes", "edits": listed})
+
+
+class EngineeringDomain:
+    """Implements the `Domain` protocol, for engineers of one other domain."""
+
+    name: ClassVar[str] = "engineering"
+    summary: ClassVar[str] = "redesigning the tasks of a training from the evidence it left"
+    space: KnobSpace = lessons.SPACE
+    failures: ClassVar[Mapping[str, str]] = {
+        "parse": "no table of actions and no JSON object with edits or knobs",
+        "unknown": "names no knob that exists",
+        "nothing": "changes nothing",
+        "harm": "leaves the trainee less to learn from",
+        "weak": "brings less than half of what could be gained",
+    }
+    components: ClassVar[Mapping[str, str]] = {
+        "gain": "share of the possible gain in learning signal; 0 for no change, below for harm",
+    }
+    buckets: ClassVar[tuple[str, ...]] = ("rounds", "rate", "rollouts")
+    styles: ClassVar[tuple[str, ...]] = STYLES
+    panels: ClassVar[tuple[str, ...]] = ("rate", "rollouts", "rounds")
+    full_reward: ClassVar[float] = 1.0
+    scripts: ClassVar[Mapping[str, Script]] = {
+        "oracle": oracle,
+        **{name: rule(name) for name in ENGINEERS},
+    }
+    suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {}
+
+    def __init__(self, target: str = "lake") -> None:
+        self.target = target
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        for place in range(count):
+            own = derive(seed, "engineering", place)
+            data = lessons.draw_lesson(knobs, space_of(self.target), self.target, own, split)
+            yield task_of(data, own)
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        view = view_of(task)
+        if self.style(style) == "table":
+            return (Message(role="user", content=table.prompt(view)),)
+        return messages(view, variant("V6"))
+
+    def style(self, style: str) -> str:
+        return lookup("prompt style", style or STYLES[0], {name: name for name in STYLES})
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        return oracle(task, random.Random(0), self.style(style))
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        view = view_of(task)
+        try:
+            proposal = read(view, text)
+        except AnswerError as error:
+            return outcome(0.0, "parse", {"reason": str(error)})
+        named = {*proposal.knobs, *(edit.knob for edit in proposal.edits)}
+        if named and not named & view.space.knobs.keys():
+            return outcome(0.0, "unknown", {"reason": f"no knob is called {sorted(named)[0][:60]}"})
+        knobs = apply(proposal, view.incumbent, task.data["reach"])
+        if not knobs.difference(view.incumbent):
+            return outcome(0.0, "nothing", {"reason": "no knob changes"})
+        trainee = Trainee.model_validate(task.data["trainee"])
+        now, best = task.data["signal"], task.data["best"]
+        reached = signal(trainee, knobs)
+        gain = (reached - now) / (best - now)
+        failure = "harm" if gain < 0 else "weak" if gain < HALF else None
+        return outcome(gain, failure, {"signal": reached, "before": now, "best": best})
+
+    def fingerprint(self, task: Task) -> int:
+        return fingerprint(task.data)
+
+    def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        return measure(tasks, space_of)
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        task = self.load(data)
+        return {name: task.data[name] for name in ("edits", "signal", "best")}
+
+    def draw(self, task: Task, text: str | None = None) -> str:
+        """The evidence, and what an answer would make of the learning signal."""
+        shown = "\n".join(message.content for message in messages(view_of(task), ("F", "H"))[1:])
+        if text is None:
+            return shown
+        found = self.verify(task, text)
+        verdict = found.failure or ("optimal" if found.optimal else "valid")
+        return f"{shown}\n\n{text}\n\n{verdict}: {found.reward:.2f} of the possible gain"
+
+    def picture(self, task: Task, text: str | None, path: Path) -> None:
+        raise UserError(f"cannot draw {path}: tasks of {self.name} are text only")
+
+    def load(self, data: Mapping[str, Any]) -> Task:
+        """A task from JSON values; what it says of itself is computed anew."""
+        try:
+            given = Task.model_validate(data)
+            trainee = Trainee.model_validate(given.data["trainee"])
+            view, claimed = view_of(given), given.data["signal"]
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise UserError(f"not a task of {self.name}: {error}"[:300]) from None
+        if given.domain != self.name:
+            raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        now = signal(trainee, view.incumbent)
+        if abs(now - claimed) > 1e-9:
+            raise UserError(f"task {given.id} claims a signal of {claimed!r}, but it is {now!r}")
+        check_split(fingerprint(given.data), given.split, given.id)
+        return given
+
+
+def read(view: View, text: str) -> Proposal:
+    """The proposal in an answer, whichever form it has."""
+    if text.split(maxsplit=1)[:1] == [table.rows(view.incumbent)[0].name]:
+        try:
+            return Proposal(edits=table.read(view.incumbent, text))
+        except table.TableError as error:
+            raise AnswerError(str(error)) from None
+    try:
+        whole = "knobs" in only_object(text)
+    except (Unusable, RecursionError) as error:
+        raise AnswerError(str(error)) from None
+    found, failure = read_answer(text, WholeAnswer if whole else EditsAnswer)
+    if found is None:
+        raise AnswerError(failure)
+    return Proposal.model_validate(found.model_dump())
+
+
+def outcome(gain: float, failure: str | None, details: dict[str, Any]) -> Outcome:
+    reward = min(max(gain, WORST), 1.0)
+    return Outcome(
+        valid=failure is None,
+        optimal=failure is None and gain >= WHOLE,
+        reward=reward,
+        components={"gain": reward},
+        failure=failure,
+        details=details,
+    )
+
+
+def fingerprint(data: Mapping[str, Any]) -> int:
+    return lessons.fingerprint(data["rounds"][0]["knobs"])
+
+
+def task_of(data: dict[str, Any], seed: int) -> Task:
+    mark = fingerprint(data)
+    task = Task(
+        id=f"engineering-{mark:016x}", domain="engineering", split=split_of(mark), seed=seed,
+        bucket={}, data=data,
+    )  # fmt: skip
+    return task.model_copy(update={"bucket": bucket_of(task)})
+
+
+def bucket_of(task: Task) -> dict[str, Label]:
+    """Labels: how much was tried, how often it succeeded, and how many rounds are known."""
+    n = sum(cell["n"] for cell in task.data["rounds"][-1]["train"])
+    mean = rate(task)
+    return {
+        "rounds": len(task.data["rounds"]),
+        "rate": "low" if mean < 1 / 3 else "high" if mean > 2 / 3 else "middle",
+        "rollouts": "few" if n < 400 else "many" if n > 1_600 else "some",
+    }

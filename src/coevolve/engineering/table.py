@@ -1,0 +1,130 @@
+"""Evidence as a table of small whole numbers, and edits as words: the style of small models.
+
+    size3 4 8 6 1 7 4 5 / size4 4 5 6 0 5 4 5 / agents2 4 6 9 0 6 edits
+
+A row per share in use: its share (4 is even), valid rate, number of rollouts (each step doubles
+it), dead groups, the rate of the round before, and where in their range its difficulty knobs lie;
+all from 0 to 9. The answer repeats the rows with an action each for the share and those knobs:
+
+    size3 down up up / size4 up same same / agents2 same
+
+Invariant: `read` of what `write` wrote gives the same edits back.
+"""
+
+import math
+from typing import NamedTuple
+
+from coevolve.domains.knobs import Knob, Knobs
+from coevolve.engineering.trainee import level, tied
+from coevolve.engineers.base import Edit, View
+from coevolve.engineers.signals import NOTHING, Signal, evidence, reverted, signals
+from coevolve.evidence.cells import Cell
+
+ACTIONS = {"up": "raise", "same": "", "down": "lower"}
+WORDS = {action: word for word, action in ACTIONS.items()}
+EVEN = 4
+"""The level of a share when all of its group are alike."""
+END = "edits"
+
+
+class TableError(Exception):
+    """An answer that is no table of actions for this prompt."""
+
+
+class Row(NamedTuple):
+    """One share and what hangs on it."""
+
+    name: str
+    knobs: tuple[Knob, ...]
+    """The share, then its difficulty knobs."""
+
+
+def rows(knobs: Knobs) -> list[Row]:
+    """The rows of a prompt and of its answer, in order."""
+    found = []
+    for members in knobs.space.groups.values():
+        for name in members:
+            if knobs[name] > 0:
+                share = knobs.space.knobs[name]
+                found.append(Row(name.split(".")[0], (share, *tied(knobs, share))))
+    return found
+
+
+def prompt(view: View) -> str:
+    """What a policy is shown."""
+    before = earlier(view)
+    lines = []
+    for group in view.space.groups:
+        found = signals(view, group)
+        for signal in found:
+            numbers = [digit(EVEN * signal.share * len(found)), *counted(signal, before)]
+            numbers += [
+                digit(10 * level(knob, view.incumbent[knob.name]))
+                for knob in tied(view.incumbent, signal.knob)
+            ]
+            lines.append(" ".join((signal.prefix, *map(str, numbers))))
+    return f"{' / '.join(lines)} {END}"
+
+
+def counted(signal: Signal, before: dict[str, Cell]) -> list[int]:
+    """Rate, number, dead groups, and the rate before."""
+    cell = signal.cell
+    past = before.get(signal.knob.name, NOTHING)
+    return [
+        digit(10 * cell.rate),
+        digit(math.log2(cell.n + 1)) if cell.n else 0,
+        digit(10 * cell.dead / cell.groups) if cell.groups else 0,
+        digit(10 * (past.rate if past.n else cell.rate)),
+    ]
+
+
+def earlier(view: View) -> dict[str, Cell]:
+    """The evidence of the round before the one in force, by share."""
+    kept = [finished for finished in view.history if not reverted(finished)][:-1]
+    if not kept:
+        return {}
+    return {
+        name: evidence(kept[-1], knob.label)
+        for name, knob in view.space.knobs.items()
+        if knob.group and knob.label
+    }
+
+
+def digit(value: float) -> int:
+    return min(9, max(0, math.floor(value + 1e-9)))
+
+
+def write(knobs: Knobs, edits: tuple[Edit, ...]) -> str:
+    """Edits as an answer; values that are set become a step in their direction."""
+    actions = {edit.knob: word(edit, knobs) for edit in edits}
+    return " / ".join(
+        " ".join((row.name, *(actions.get(knob.name, "same") for knob in row.knobs)))
+        for row in rows(knobs)
+    )
+
+
+def word(edit: Edit, knobs: Knobs) -> str:
+    if edit.action != "set":
+        return WORDS[edit.action]
+    now, value = knobs[edit.knob], edit.value
+    if value is None or value == now:
+        return "same"
+    return "up" if value > now else "down"
+
+
+def read(knobs: Knobs, text: str) -> tuple[Edit, ...]:
+    """The edits in an answer."""
+    wanted = rows(knobs)
+    lines = [line.split() for line in text.strip().split("/")]
+    if len(lines) != len(wanted):
+        raise TableError(f"{len(lines)} rows instead of {len(wanted)}")
+    edits = []
+    for row, line in zip(wanted, lines, strict=True):
+        if len(line) != 1 + len(row.knobs) or line[0] != row.name:
+            raise TableError(f"the row '{' '.join(line)[:60]}' is none of {row.name}")
+        for knob, said in zip(row.knobs, line[1:], strict=True):
+            if said not in ACTIONS:
+                raise TableError(f"'{said[:20]}' is no action; use {', '.join(ACTIONS)}")
+            if ACTIONS[said]:
+                edits.append(Edit.model_validate({"knob": knob.name, "action": ACTIONS[said]}))
+    return tuple(edits)

@@ -1,0 +1,187 @@
+"""A simulated trainee: how often it succeeds at tasks made from knobs, and what it could learn.
+
+A logistic model over shares and difficulty knobs, for any knob space: each share (a size, a number
+of agents) has a difficulty of its own, each difficulty knob a slope, and tasks of one kind differ
+by a normal spread. Drawn at random for lessons, or fitted to real rollouts (fit.py).
+
+Invariant: everything follows from the parameters and the knobs; nothing here is random but `tried`.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coevolve.core.rollout import Value
+from coevolve.core.task import Label
+from coevolve.domains.knobs import Knob, Knobs, KnobSpace
+from coevolve.evidence.cells import Cell
+
+Numbers = NDArray[np.float64]
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+"""For means over the normal spread."""
+
+
+class Trainee(Value):
+    """What decides success, in logits."""
+
+    skill: float
+    harder: dict[str, float]
+    """By name of a share: how much harder its tasks are than tasks on average."""
+    slopes: dict[str, float]
+    """By the part of a knob's name after the dot: how much harder its whole range makes tasks."""
+    spread: float
+    """Standard deviation of the difficulty of tasks of one kind."""
+
+
+class Kind(NamedTuple):
+    """Tasks that share every label that a share stands for."""
+
+    shares: tuple[Knob, ...]
+    """One of each group."""
+    share: float
+
+    @property
+    def labels(self) -> dict[str, Label]:
+        return dict(knob.label for knob in self.shares if knob.label)
+
+
+def kinds(knobs: Knobs) -> list[Kind]:
+    """Every kind of task that the knobs make, with its share."""
+    groups = [
+        [knobs.space.knobs[name] for name in members if knobs[name] > 0]
+        for members in knobs.space.groups.values()
+    ]
+    return [
+        Kind(shares, math.prod(knobs[knob.name] for knob in shares)) for shares in product(*groups)
+    ]
+
+
+def tied(knobs: Knobs, share: Knob) -> tuple[Knob, ...]:
+    """The difficulty knobs that shape only the tasks of a share."""
+    return owned(knobs.space).get(share.name.split(".")[0], ())
+
+
+def free(knobs: Knobs) -> list[Knob]:
+    """The difficulty knobs that shape all tasks."""
+    groups = knobs.space.groups.values()
+    owners = {name.split(".")[0] for members in groups for name in members}
+    return [
+        knob
+        for prefix, found in owned(knobs.space).items()
+        for knob in found
+        if prefix not in owners
+    ]
+
+
+@cache
+def owned(space: KnobSpace) -> dict[str, tuple[Knob, ...]]:
+    """The difficulty knobs by the part of their names before the dot."""
+    found: dict[str, tuple[Knob, ...]] = {}
+    for name, knob in space.knobs.items():
+        if knob.harder and not knob.group:
+            prefix = name.split(".")[0]
+            found[prefix] = (*found.get(prefix, ()), knob)
+    return found
+
+
+def level(knob: Knob, value: float) -> float:
+    """Where in its range a value lies, from 0 to 1."""
+    return (value - knob.low) / (knob.high - knob.low)
+
+
+def difficulty(trainee: Trainee, knobs: Knobs, share: Knob) -> float:
+    """Of the tasks of one share, all its knobs counted."""
+    return trainee.harder.get(share.name, 0.0) + slope(trainee, knobs, tied(knobs, share))
+
+
+def slope(trainee: Trainee, knobs: Knobs, those: Iterable[Knob]) -> float:
+    return sum(
+        trainee.slopes.get(knob.name.split(".")[-1], 0.0)
+        * knob.harder
+        * (level(knob, knobs[knob.name]) - level(knob, knob.default))
+        for knob in those
+    )
+
+
+def logits(trainee: Trainee, knobs: Knobs, made: list[Kind]) -> Numbers:
+    """Of an average task of each kind."""
+    own = {
+        knob.name: difficulty(trainee, knobs, knob)
+        for knob in {knob.name: knob for kind in made for knob in kind.shares}.values()
+    }
+    everywhere = trainee.skill - slope(trainee, knobs, free(knobs))
+    return np.array([everywhere - sum(own[knob.name] for knob in kind.shares) for kind in made])
+
+
+def chances(trainee: Trainee, means: Numbers) -> Numbers:
+    """(kinds, nodes): the chance of success at tasks of every difficulty within a kind."""
+    found: Numbers = 1 / (1 + np.exp(-(means[:, None] + trainee.spread * NODES)))
+    return found
+
+
+def signals(trainee: Trainee, means: Numbers) -> Numbers:
+    """Mean variance of success within a group of attempts at one task: what can be learned from."""
+    chance = chances(trainee, means)
+    found: Numbers = (chance * (1 - chance)) @ WEIGHTS
+    return found
+
+
+def signal(trainee: Trainee, knobs: Knobs) -> float:
+    """What a training on these knobs offers the trainee to learn from."""
+    made = kinds(knobs)
+    shares = np.array([kind.share for kind in made])
+    return float(shares @ signals(trainee, logits(trainee, knobs, made)))
+
+
+def tried(
+    trainee: Trainee, knobs: Knobs, groups: int, attempts: int, rng: np.random.Generator
+) -> list[Cell]:
+    """What so many groups of attempts at tasks from the knobs would look like."""
+    made = kinds(knobs)
+    shares = np.array([kind.share for kind in made])
+    counts = rng.multinomial(groups, shares / shares.sum())
+    found = []
+    for kind, mean, count in zip(made, logits(trainee, knobs, made), counts, strict=True):
+        if not count:
+            continue
+        chance = 1 / (1 + np.exp(-(mean + trainee.spread * rng.standard_normal(count))))
+        right = rng.binomial(attempts, chance)
+        facts: dict[str, Any] = {}
+        if attempts > 1:
+            rate = right / attempts
+            facts = {
+                "groups": int(count),
+                "dead": int(((right == 0) | (right == attempts)).sum()),
+                "spread": float((rate * (1 - rate)).sum()),
+            }
+        valid = int(right.sum())
+        found.append(
+            Cell(labels=kind.labels, n=int(count) * attempts, valid=valid, optimal=valid,
+                 reward=float(valid), **facts)
+        )  # fmt: skip
+    return found
+
+
+def learned(trainee: Trainee, knobs: Knobs, amount: float) -> Trainee:
+    """The trainee after a training: better all over, and most at what it had signal on."""
+    made = kinds(knobs)
+    offered = signals(trainee, logits(trainee, knobs, made))
+    gained = dict.fromkeys(trainee.harder, 0.0)
+    for kind, worth in zip(made, offered, strict=True):
+        for knob in kind.shares:
+            if knob.name in gained:
+                gained[knob.name] += amount * kind.share * float(worth)
+    whole = amount * float(np.array([kind.share for kind in made]) @ offered)
+    return trainee.model_copy(
+        update={
+            "skill": trainee.skill + whole,
+            "harder": {name: hard - gained[name] for name, hard in trainee.harder.items()},
+        }
+    )

@@ -1,0 +1,17 @@
+"""The rollouts of a training stage, read back."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.task import Task
+from coevolve.evidence.evaluations import restored
+from coevolve.evidence.store import read
+
+
+def stage_rollouts(folder: Path, tasks: Sequence[Task]) -> Iterator[Rollout]:
+    """Every rollout of a stage, with the labels of its task."""
+    by_id = {task.id: task for task in tasks}
+    for batch in read(folder / "rollouts").to_batches():
+        for row in batch.to_pylist():
+            yield restored(row, by_id[row["task_id"]])

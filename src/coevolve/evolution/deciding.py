@@ -1,0 +1,88 @@
+"""The middle of a round: the checkpoint is measured on dev, and the gate keeps it or goes back."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from coevolve.core.rollout import Rollout
+from coevolve.engineers.base import Round
+from coevolve.engineers.cases import choose_cases
+from coevolve.evidence.cells import Case, Cell, cells_of
+from coevolve.evolution.gate import judge
+from coevolve.evolution.run import Run, Standing
+from coevolve.evolution.training import Trained
+from coevolve.harness.budget import Spent
+
+CASES = 4
+"""Failures that an engineer may look at."""
+
+
+def spent_on(rollouts: Sequence[Rollout], began: float) -> dict[str, Any]:
+    """What was used up to make rollouts, since the clock said `began`."""
+    return Spent(
+        rollouts=len(rollouts),
+        tokens=sum(one.completion_tokens for one in rollouts),
+        seconds=time.monotonic() - began,
+    ).model_dump()
+
+
+def begin(run: Run) -> Standing:
+    """The first knobs, and the base policy on the gate."""
+    space, experiment = run.domain.space, run.experiment
+    base = space.random(experiment.seed) if experiment.start == "random" else None
+    knobs = space.project(experiment.knobs, base=base)
+    place = run.ledger.folder / "base" / "gate"
+
+    def work() -> dict[str, Any]:
+        began = time.monotonic()
+        rollouts = run.measuring.measure(experiment.policy, run.measuring.gate, place)
+        valid = sum(one.outcome.valid for one in rollouts)
+        return {"valid": valid, "n": len(rollouts), "spent": spent_on(rollouts, began)}
+
+    run.ledger.phase(0, "base", work)
+    return Standing(experiment.policy, place, knobs)
+
+
+def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Standing:
+    """Where the run stands after a round of training."""
+    place, policy = run.folder(number, "gate"), trained.result.policy
+
+    def dev() -> dict[str, Any]:
+        began = time.monotonic()
+        rollouts = run.measuring.measure(policy, run.measuring.dev, run.folder(number, "dev"))
+        spent = spent_on(rollouts, began)
+        cases = choose_cases([one for one in rollouts if one.outcome.failure], CASES, number)
+        return {
+            "cells": [cell.model_dump() for cell in cells_of(rollouts)],
+            "cases": [case.model_dump(mode="json") for case in cases],
+            "spent": spent,
+        }
+
+    def gate() -> dict[str, Any]:
+        began = time.monotonic()
+        before = run.measuring.measure(standing.policy, run.measuring.gate, standing.gate)
+        after = run.measuring.measure(policy, run.measuring.gate, place)
+        spent = spent_on(after, began)
+        verdict = judge(before, after, run.experiment.gate, run.experiment.seed)
+        return {**verdict.as_json(), "spent": spent}
+
+    measured = run.ledger.phase(number, "dev", dev)
+    verdict = run.ledger.phase(number, "gate", gate)
+    run.say(f"round {number}: {verdict['words']}")
+    question = {"verdict": verdict["words"], "policy": policy}
+    run.supervision.approve(number, "completion", question)
+    finished = Round(
+        number=number,
+        knobs=dict(standing.knobs),
+        dev=tuple(Cell.model_validate(cell) for cell in measured["cells"]),
+        train=trained.cells,
+        cases=tuple(Case.model_validate(case) for case in measured["cases"]),
+        engineer=standing.author,
+        explanation=standing.words,
+        verdict=verdict["words"],
+    )
+    standing = standing._replace(history=(*standing.history, finished))
+    if verdict["keep"]:
+        return standing._replace(policy=policy, gate=place)
+    kept = [past for past in standing.history if past.verdict.startswith("kept")]
+    return standing._replace(knobs=run.domain.space.project((kept or [finished])[-1].knobs))

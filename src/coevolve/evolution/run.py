@@ -1,0 +1,55 @@
+"""What a run is made of, and where it stands between rounds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.engineers.base import Engineer, Round
+from coevolve.engines.base import Engine, Observe
+from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.supervision import Supervision
+from coevolve.harness.experiment import Experiment
+from coevolve.ledger.ledger import Ledger
+
+
+class Standing(NamedTuple):
+    """Where a run stands between rounds."""
+
+    policy: str
+    """The checkpoint in force."""
+    gate: Path
+    """Its gate rollouts."""
+    knobs: Knobs
+    """What the next round trains on."""
+    author: str = "start"
+    words: str = ""
+    history: tuple[Round, ...] = ()
+
+
+def quiet(line: str) -> None:
+    """Says nothing."""
+
+
+@dataclass
+class Run:
+    """The parts of one run."""
+
+    experiment: Experiment
+    ledger: Ledger
+    domain: Domain
+    engine: Engine
+    engineers: Callable[[str], Mapping[str, Engineer]]
+    """Those of a checkpoint."""
+    measuring: Measuring
+    observe: Observe | None = None
+    say: Callable[[str], None] = quiet
+    supervision: Supervision = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.supervision = Supervision(self.experiment, self.ledger, lambda line: self.say(line))
+
+    def folder(self, number: int, name: str) -> Path:
+        return self.ledger.folder / "rounds" / f"{number:02d}" / name

@@ -1,0 +1,219 @@
+"""Engineering as a domain: the simulated trainee, the oracle, the table, and the verdicts."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.domains.lake.knobs import SPACE as LAKE
+from coevolve.domains.registry import get_domain
+from coevolve.engineering import lessons, table
+from coevolve.engineering.domain import view_of
+from coevolve.engineering.engineer import TaughtEngineer
+from coevolve.engineering.oracle import best_edits, changed
+from coevolve.engineering.trainee import Trainee, learned, signal, tried
+from coevolve.engineers.base import Edit, Proposal
+from coevolve.engineers.reach import apply
+from coevolve.evidence.cells import merged
+from coevolve.policies.base import Completion
+
+DOMAIN = get_domain("engineering")
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    return list(DOMAIN.generate(DOMAIN.space.defaults(), 24, 3, Split.DEV))
+
+
+def trainee(skill=0.0, spread=1.0, **harder):
+    return Trainee(
+        skill=skill,
+        harder={f"{name}.data_ratio": value for name, value in harder.items()},
+        slopes={"hole_ratio": 3.0, "wait_ratio": 1.0},
+        spread=spread,
+    )
+
+
+# --- the trainee
+
+
+def test_attempts_are_as_the_model_says():
+    """Rates and variances of many simulated groups agree with their closed forms."""
+    someone = trainee(0.4, 1.5, size3=-1.0, size10=1.5)
+    knobs = LAKE.parse({"size3.data_ratio": 0.5, "size10.data_ratio": 0.5})
+    cells = tried(someone, knobs, 40_000, 8, np.random.default_rng(0))
+    assert {cell.labels["size"] for cell in cells} == {3, 10}
+    (whole,) = merged(cells, [])
+    # The variance within a finite group is smaller by one part in the size of the group.
+    assert whole.spread / whole.groups * 8 / 7 == pytest.approx(signal(someone, knobs), rel=0.02)
+    easy, hard = (merged([c for c in cells if c.labels["size"] == s], [])[0] for s in (3, 10))
+    assert easy.rate > 0.6 > 0.4 > hard.rate
+
+
+def test_signal_is_highest_where_half_succeeds():
+    knobs = LAKE.defaults()
+    values = [signal(trainee(skill, 0.3), knobs) for skill in (-4, -2, 0, 2, 4)]
+    assert values == sorted(values[:3]) + sorted(values[3:], reverse=True)
+    assert values[2] == max(values) < 0.25
+
+
+def test_training_makes_better_and_most_where_there_was_signal():
+    before = trainee(0.0, 0.5, size3=0.0, size9=6.0)
+    knobs = LAKE.parse({"size3.data_ratio": 0.5, "size9.data_ratio": 0.5})
+    after = learned(before, knobs, 2.0)
+    assert after.skill > before.skill
+    gains = {name: before.harder[name] - after.harder[name] for name in before.harder}
+    assert gains["size3.data_ratio"] > 5 * gains["size9.data_ratio"] > 0
+
+
+# --- the oracle
+
+
+def test_the_oracle_makes_hard_tasks_easier_and_easy_ones_harder():
+    someone = trainee(0.0, 0.5, size3=-4.0, size10=4.0)
+    knobs = LAKE.parse({"size3.data_ratio": 0.5, "size10.data_ratio": 0.5})
+    actions = {edit.knob: edit.action for edit in best_edits(someone, knobs, 0.15)}
+    assert actions["size3.hole_ratio"] == actions["size3.wait_ratio"] == "raise"
+    assert actions["size10.hole_ratio"] == actions["size10.wait_ratio"] == "lower"
+
+
+def test_no_single_step_improves_on_the_oracle_much(tasks):
+    """One more step, or one less, never brings over a tenth of what the oracle gained."""
+    rng = random.Random(0)
+    for task in tasks[:6]:
+        view, truth = view_of(task), Trainee.model_validate(task.data["trainee"])
+        edits = [Edit(knob=knob, action=action) for knob, action in task.data["edits"]]
+        names = [knob.name for row in table.rows(view.incumbent) for knob in row.knobs]
+        for name in rng.sample(names, min(6, len(names))):
+            others = [edit for edit in edits if edit.knob != name]
+            for action in ("raise", "lower", None):
+                tried_out = [*others, Edit(knob=name, action=action)] if action else others
+                reached = signal(truth, changed(view.incumbent, tried_out, task.data["reach"]))
+                gain = task.data["best"] - task.data["signal"]
+                assert reached <= task.data["best"] + 0.1 * gain
+
+
+# --- answers
+
+
+def test_tables_are_read_back_and_short(tasks):
+    for task in tasks:
+        view = view_of(task)
+        edits = tuple(Edit(knob=knob, action=action) for knob, action in task.data["edits"])
+        text = table.write(view.incumbent, edits)
+        assert set(table.read(view.incumbent, text)) == set(edits)
+        prompt = DOMAIN.prompt(task, "table")[0].content
+        assert len(prompt.split()) + len(text.split()) < 192
+        assert prompt.split()[-1] == "edits"
+
+
+def test_a_table_shows_the_evidence():
+    data = lessons.draw_lesson(DOMAIN.space.defaults(), LAKE, "lake", 5, Split.TRAIN)
+    task = next(DOMAIN.generate(DOMAIN.space.defaults(), 1, 5, Split.TRAIN))
+    assert data["trainee"] != task.data["trainee"]  # seeds are derived, not passed on
+    view = view_of(task)
+    row = DOMAIN.prompt(task, "table")[0].content.split(" / ")[0].split()
+    first = table.rows(view.incumbent)[0]
+    label, value = first.knobs[0].label
+    own = [cell for cell in view.last.train if cell.labels[label] == value]
+    n, valid = sum(cell.n for cell in own), sum(cell.valid for cell in own)
+    assert row[0] == first.name
+    assert int(row[2]) == min(9, int(10 * valid / n))
+    assert int(row[3]) == min(9, int(np.log2(n + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("", "parse"),
+        ("size3 up up", "parse"),
+        ('{"explanation": "x", "edits": []}', "nothing"),
+        ('{"explanation": "x", "edits": [{"knob": "size99.x", "action": "raise"}]}', "unknown"),
+        ('{"explanation": "x", "knobs": {"reward": 1}}', "unknown"),
+        ('{"explanation": "x", "knobs": {"size3.hole_ratio": "many"}}', "parse"),
+    ],
+)
+def test_answers_that_propose_nothing_have_their_class(tasks, text, failure):
+    found = DOMAIN.verify(tasks[0], text)
+    assert (found.failure, found.reward) == (failure, 0.0)
+
+
+def test_the_reward_is_the_share_of_the_possible_gain(tasks):
+    """Computed anew from the trainee, for every rule's answer."""
+    for task in tasks[:8]:
+        truth, view = Trainee.model_validate(task.data["trainee"]), view_of(task)
+        text = DOMAIN.scripts["frontier"](task, random.Random(1), "")
+        said = json.loads(text)
+        knobs = apply(Proposal.model_validate(said), view.incumbent, task.data["reach"])
+        now, best = signal(truth, view.incumbent), task.data["best"]
+        gain = (signal(truth, knobs) - now) / (best - now)
+        assert DOMAIN.verify(task, text).reward == pytest.approx(max(-0.5, min(1, gain)))
+
+
+def test_doing_the_opposite_of_the_best_is_harm(tasks):
+    turned = {"raise": "lower", "lower": "raise"}
+    for task in tasks:
+        edits = tuple(Edit(knob=k, action=turned[action]) for k, action in task.data["edits"])
+        found = DOMAIN.verify(task, table.write(view_of(task).incumbent, edits))
+        assert found.failure in ("harm", "weak", "nothing")
+        assert found.reward < 0.2
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_verdict(text):
+    task = next(DOMAIN.generate(DOMAIN.space.defaults(), 1, 9, Split.TRAIN))
+    assert not DOMAIN.verify(task, text).valid
+
+
+def test_rules_sit_the_exam_and_frontier_does_better_than_chance(tasks):
+    rewards = {
+        name: np.mean([
+            DOMAIN.verify(task, DOMAIN.scripts[name](task, random.Random(derive(0, task.id)), ""))
+            .reward for task in tasks
+        ])
+        for name in ("oracle", "frontier", "random", "fixed")
+    }  # fmt: skip
+    assert rewards["oracle"] == 1
+    assert rewards["fixed"] == 0
+    assert rewards["frontier"] > rewards["random"] + 0.2
+
+
+def test_a_task_that_lies_about_itself_is_refused(tasks):
+    values = tasks[0].model_dump(mode="json")
+    values["data"]["trainee"]["skill"] += 1
+    with pytest.raises(UserError, match="claims a signal"):
+        DOMAIN.load(values)
+
+
+# --- the taught engineer
+
+
+class Fluent:
+    """Answers tables well at first, then with nonsense."""
+
+    name = "fluent"
+
+    def __init__(self, view):
+        self.view, self.asked = view, []
+
+    def answer(self, prompts, sampling):
+        self.asked += [prompt.messages[-1].content for prompt in prompts]
+        good = table.write(self.view.incumbent, (Edit(knob="size3.hole_ratio", action="raise"),))
+        return [Completion(text="nonsense" if prompt.sample else good) for prompt in prompts]
+
+
+def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
+    view = view_of(next(t for t in tasks if view_of(t).incumbent["size3.data_ratio"] > 0))
+    policy = Fluent(view)
+    first, second = TaughtEngineer("policy", policy).propose(view, 0)
+    assert set(policy.asked) == {table.prompt(view)}
+    assert first.edits == (Edit(knob="size3.hole_ratio", action="raise"),)
+    assert second.failure
+    assert not second.edits

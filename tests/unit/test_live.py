@@ -1,0 +1,85 @@
+"""What a run shows while it runs."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from runs import make_run
+
+from coevolve.cli import live, show
+from coevolve.engines.base import Progress
+
+
+def progress(step: int, **metrics: float) -> Progress:
+    return Progress(step, 8, {"reward": 0.5, "valid": 0.62, "dead": 0.25, **metrics}, 30.0)
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
+
+
+def written(where: Console) -> str:
+    assert isinstance(where.file, io.StringIO)
+    return where.file.getvalue()
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for terminal, as_json, kind in (
+        (False, False, live.Plain), (True, True, live.Plain), (True, False, live.Panel),
+    ):  # fmt: skip
+        monkeypatch.setattr(show, "notes", console(terminal))
+        assert type(live.view_of(as_json)) is kind
+
+
+def test_four_lines_a_stage() -> None:
+    where = console(False)
+    view = live.Plain(where)
+    for step in range(1, 9):
+        view.tell(progress(step))
+    view.say("round 0: kept [all]")
+    lines = written(where).splitlines()
+    assert lines[0] == "step 2/8  reward 0.500  valid 62%  dead 25%"
+    assert len(lines) == 5
+    assert lines[-1] == "round 0: kept [all]"
+
+
+def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
+    where = console(True)
+    view = live.Panel(where)
+    rounds = make_run(tmp_path / "run", ("prioritised", "random"))
+    seen = []
+
+    def looking(line: str) -> None:
+        view.say(line)
+        view.tell(progress(1, tokens=500.0, seconds=0.5))
+        view.tell(progress(2, tokens=1500.0, seconds=0.5))
+        shown = console(True)
+        shown.print(view.render())
+        seen.append(written(shown))
+
+    rounds.say = looking
+    standing = view.run(rounds)
+    assert standing.policy.endswith("rounds/00/stage/policy")
+    first = seen[0]
+    for words in ("test: frontier on lake", "round 0 (1 of 2) · training", "step 2/8", "valid 62%",
+                  "dead groups 25%", "2,000 tokens/s", "stage 0:30 left", "run at least",
+                  "training on tasks by start"):  # fmt: skip
+        assert words in first
+    assert "reverted" in written(where)
+    assert view.where() == "done"
+
+
+def test_time_left_is_counted_from_what_phases_took() -> None:
+    seconds = {"base": 10.0, "train": 60.0, "dev": 20.0, "gate": 30.0}
+    summary = {"phase": None, "seconds": seconds, "phases": dict.fromkeys(seconds, 1)}
+    left = live.run_left(3, summary, 0.0, None)
+    assert left == (2 * (60 + 20 + 30), False)  # nobody has proposed yet
+    seconds |= {"propose": 2.0, "backtest": 8.0}
+    summary["phases"] = dict.fromkeys(seconds, 1)
+    assert live.run_left(3, summary, 0.0, None) == (2 * 110 + 10, True)
+    summary["phase"] = "train"
+    assert live.run_left(3, summary, 45.0, None) == (110 + 15 + 50 + 10, True)
+    assert live.run_left(3, summary, 45.0, 25.0) == (110 + 25 + 50 + 10, True)
+    first = {"phase": "train", "seconds": {"base": 10.0}, "phases": {"base": 1}}
+    assert live.run_left(2, first, 20.0, 40.0) == (40 + 60 + 2 * 10, False)
