@@ -83,7 +83,8 @@ def begun(folder: Path, job: Job) -> ArmResult | None:
         found = Job.model_validate_json(path.read_bytes())
     except ValidationError:
         raise UserError(f"{path} is of another version; name a new --output") from None
-    if other := differences(found.model_dump(), job.model_dump()):
+    wanted = Job.model_validate_json(job.model_dump_json())  # numbers as they come from a file
+    if other := differences(found.model_dump(), wanted.model_dump()):
         raise UserError(
             f"{folder} holds another arm: {'; '.join(other)}; name a new --output, or repeat the "
             "command that began it"
