@@ -62,6 +62,27 @@ def slow(folder: Path) -> None:
     arms.finish(folder, Pretended(1.5))
 
 
+def held(folder: Path) -> None:
+    """In the middle of its second round every arm waits for a file `go` beside the arms.
+
+    It leaves word of the Ray node and the process that it runs in.
+    """
+    import ray
+
+    node = ray.get_runtime_context().get_node_id()
+    (folder / "where").write_text(f"{node} {os.getpid()}")
+
+    class Held(Pretended):
+        def train(self, stage: Stage, *rest: Any) -> Result:
+            end = time.monotonic() + 120
+            while stage.folder.parent.name == "01" and not (folder.parents[1] / "go").exists():
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            return super().train(stage, *rest)
+
+    arms.finish(folder, Held())
+
+
 def failing(folder: Path) -> None:
     """One arm has a user's mistake in it, another a programmer's."""
     if "frontier/seed-0" in str(folder):
