@@ -51,6 +51,15 @@ class Recorder:
             return SingleTurn(domain, task), 1
         return domain.begin(task), domain.turns
 
+    @property
+    def components(self) -> dict[str, str]:
+        """Named reward components of all domains that are trained on."""
+        return {
+            name: meaning
+            for domain in self.domains.values()
+            for name, meaning in domain.components.items()
+        }
+
     def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
         """The rollouts of one step, on their way to disk."""
         rollouts = [self.judged(attempt, step) for attempt in attempts]
