@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import asking, checking, evaluating, pocket, running, tasks, training
+from coevolve.cli import asking, checking, diagnosing, evaluating, pocket, running, tasks, training
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app.add_typer(tasks.app, name="tasks")
 app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
+app.command("diagnose")(diagnosing.diagnose)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
