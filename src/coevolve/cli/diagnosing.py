@@ -11,15 +11,15 @@ from coevolve.core.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coevolve.evidence.health import Diagnosis, Finding, Health
+    from coevolve.evidence.health import Diagnosis, Finding, Health, Reading
     from coevolve.evidence.locked import Answer
 
 COLOURS = {"critical": "bold red", "warn": "yellow", None: ""}
 MARKS = {"critical": "!!", "warn": "!", None: ""}
 TEXT = 400
 """Characters of a message that are shown."""
-COLUMNS = 6
-"""Versions that are shown side by side; the last ones, where there are more."""
+NARROW, WIDE = 24, 50
+"""Characters for a version's column, and for all the others."""
 
 
 def diagnose(
@@ -107,7 +107,7 @@ def show_health(health: "Health", folder: Path) -> None:
         line = f"version {row['version']}: from {parent}; {verdict}"
         out.print(line, highlight=False, markup=False, soft_wrap=True)
     asked = [finding for finding in health.findings if finding.readings]
-    out.print(table_of(asked))
+    out.print(table_of(asked, max(2, (out.width - WIDE) // NARROW)))
     for finding in health.findings:
         if finding.error:
             out.print(f"{finding.diagnostic.name}: {finding.error}", highlight=False, markup=False)
@@ -124,41 +124,44 @@ def show_health(health: "Health", folder: Path) -> None:
             out.print(f"    {hint} --version {alarm.version}", highlight=False, soft_wrap=True)
 
 
-def table_of(findings: list["Finding"]) -> "Table":
-    """A line per diagnostic, a column per version."""
+def table_of(findings: list["Finding"], most: int) -> "Table":
+    """A line per diagnostic, a column per version; the last ones, where there are too many."""
     from rich import box
     from rich.table import Table
 
-    versions = sorted({reading.version for one in findings for reading in one.readings})[-COLUMNS:]
+    known = sorted({reading.version for one in findings for reading in one.readings})
+    versions = known[-most:]
     table = Table(header_style="bold", caption_justify="left", box=box.SIMPLE_HEAD)
-    table.caption = "value ± half of its 95 % interval, n; ! warn, !! critical"
-    table.add_column("layer")
+    table.caption = "value ± half of its 95 % interval; trend per version; ! warn, !! critical"
+    if len(known) > most:
+        table.caption += f"\nversions before {versions[0]}: in a wider window, or --version, --json"
     table.add_column("diagnostic", no_wrap=True)
     for version in versions:
-        table.add_column(f"version {version}", justify="right")
-    table.add_column("per version", justify="right")
+        table.add_column(f"version {version}", justify="right", no_wrap=True)
+    table.add_column("n", justify="right")
+    table.add_column("trend", justify="right", no_wrap=True)
     layer = ""
     for finding in findings:
         readings = {reading.version: reading for reading in finding.readings}
-        cells = []
-        for version in versions:
-            if (reading := readings.get(version)) is None:
-                cells.append("")
-                continue
-            spread = (
-                f" ±{(reading.high - reading.low) / 2:.2g}"
-                if reading.low is not None and reading.high is not None
-                else ""
-            )
-            mark, colour = MARKS[reading.level], COLOURS[reading.level]
-            text = f"{mark} {reading.value:.3g}{spread} n {reading.n:,}".strip()
-            cells.append(f"[{colour}]{text}[/]" if colour else text)
-        trend = finding.trend
-        moved = f"{trend.slope:+.2g} (n {trend.versions})" if trend else ""
-        name = finding.diagnostic.layer
-        table.add_row("" if name == layer else name, finding.diagnostic.name, *cells, moved)
-        layer = name
+        shown = [readings.get(version) for version in versions]
+        sizes = ", ".join(f"{reading.n:,}" for reading in shown if reading)
+        trend = f"{finding.trend.slope:+.2g}" if finding.trend else ""
+        if finding.diagnostic.layer != layer:
+            layer = finding.diagnostic.layer
+            table.add_row(f"[bold]{layer}")
+        table.add_row(f"  {finding.diagnostic.name}", *map(cell_of, shown), sizes, trend)
     return table
+
+
+def cell_of(reading: "Reading | None") -> str:
+    """A value with its interval, marked where it is alarming."""
+    if reading is None:
+        return ""
+    text = f"{MARKS[reading.level]} {reading.value:.3g}".strip()
+    if reading.low is not None and reading.high is not None:
+        text += f" ±{(reading.high - reading.low) / 2:.1g}"
+    colour = COLOURS[reading.level]
+    return f"[{colour}]{text}[/]" if colour else text
 
 
 def show_answer(answer: "Answer", as_json: bool) -> None:

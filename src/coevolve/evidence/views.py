@@ -101,9 +101,9 @@ FROM (SELECT id, version, source, task_id, sample, calls, unnest(entries) AS ent
 """One row per message after the prompt, which ends before the policy first speaks."""
 
 MACROS = (
-    """CREATE MACRO share_low(k, n) AS CASE WHEN n > 0 THEN greatest(0, (k + 1.9207 -
+    """CREATE MACRO share_low(k, n) AS CASE WHEN n > 0 THEN greatest(0, (k + 1.9208 -
        1.96 * sqrt(k * (n - k) / n + 0.9604)) / (n + 3.8416)) END""",
-    """CREATE MACRO share_high(k, n) AS CASE WHEN n > 0 THEN least(1, (k + 1.9207 +
+    """CREATE MACRO share_high(k, n) AS CASE WHEN n > 0 THEN least(1, (k + 1.9208 +
        1.96 * sqrt(k * (n - k) / n + 0.9604)) / (n + 3.8416)) END""",
     "CREATE MACRO mean_low(m, sd, n) AS CASE WHEN n > 1 THEN m - 1.96 * sd / sqrt(n) END",
     "CREATE MACRO mean_high(m, sd, n) AS CASE WHEN n > 1 THEN m + 1.96 * sd / sqrt(n) END",
