@@ -1,6 +1,7 @@
 """Diagnostics: each against the same question answered in plain Python, and their alarms."""
 
 import random
+from pathlib import Path
 
 import pytest
 
@@ -217,6 +218,21 @@ def test_mistakes_in_a_file_are_named(tmp_path, text, said):
     with pytest.raises(UserError, match=said) as error:
         read_file(tmp_path / "bad.toml")
     assert "bad.toml" in str(error.value)
+
+
+def test_the_example_of_the_documentation_works(tmp_path):
+    made = make_run(tmp_path / "run", 4, versions=2)
+    page = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text("utf-8")
+    (made.folder / "diagnostics").mkdir()
+    (made.folder / "diagnostics" / "example.toml").write_text(
+        page.split("```toml\n")[1].split("```")[0]
+    )
+    with Diagnosis(made.folder) as diagnosis:
+        finding = diagnosis.health(["long_failures"]).findings[0]
+    assert finding.diagnostic.validation is not None
+    assert [reading.version for reading in finding.readings] == [0, 1]
+    documented = page.split("## The built-in suite")[1]
+    assert all(f"`{name}`" in documented for name in load_suite().diagnostics)
 
 
 def test_a_file_cannot_claim_to_be_built_in(tmp_path):

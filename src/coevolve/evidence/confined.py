@@ -21,6 +21,18 @@ SPARE = 512 * 1024 * 1024
 
 def main() -> None:
     orders = json.loads(sys.stdin.readline())
+    try:
+        connection, permitted = prepare(orders)
+    except (duckdb.Error, MemoryError) as error:
+        reply({"error": f"the views cannot be made: {' '.join(str(error).split())}"})
+        return
+    reply({"ready": True})
+    for line in sys.stdin:
+        reply(answer(connection, json.loads(line), permitted))
+
+
+def prepare(orders: dict[str, Any]) -> tuple["duckdb.DuckDBPyConnection", Permitted]:
+    """A connection with all views, locked."""
     confine(orders["memory"])
     connection = duckdb.connect(
         config={
@@ -38,9 +50,7 @@ def main() -> None:
     views = frozenset(orders["views"])
     permitted = Permitted(views, harmless(connection), taken(connection))
     lock(connection, orders["paths"])
-    reply({"ready": True})
-    for line in sys.stdin:
-        reply(answer(connection, json.loads(line), permitted))
+    return connection, permitted
 
 
 def confine(memory: int) -> None:

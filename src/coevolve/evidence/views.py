@@ -6,6 +6,8 @@ of another split are left out even there.
 """
 
 import json
+import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,6 +171,7 @@ def connect(
         "memory_limit": memory,
         "python_enable_replacements": False,
         "preserve_insertion_order": False,
+        "temp_directory": str(Path(tempfile.gettempdir()) / f"coevolve-{os.getpid()}"),
     }
     if threads:
         settings["threads"] = threads
