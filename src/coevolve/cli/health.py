@@ -16,6 +16,7 @@ EXTRAS = {
     "pettingzoo": ("envs", "the PettingZoo environment"),
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
+    "duckdb": ("train", "`coevolve diagnose`"),
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),
 }

@@ -10,6 +10,7 @@ from coevolve import __version__
 from coevolve.cli import (
     asking,
     checking,
+    diagnosing,
     evaluating,
     pocket,
     reporting,
@@ -45,6 +46,7 @@ app.add_typer(tasks.app, name="tasks")
 app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
+app.command("diagnose")(diagnosing.diagnose)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)

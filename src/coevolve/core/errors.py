@@ -36,3 +36,7 @@ class EngineError(CoevolveError):
 
 class LedgerError(CoevolveError):
     """A run's record is missing, broken, or of another run."""
+
+
+class EvidenceError(CoevolveError):
+    """A statement about the evidence was refused, failed, or took more than it may."""
