@@ -1,0 +1,131 @@
+"""One worker: a sandboxed process that waits for its one job, and how to be rid of it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from coevolve.core.errors import SandboxError
+from coevolve.sandbox import bubblewrap
+from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
+from coevolve.sandbox.channel import Channel, Gone, Late
+
+START_S = 20.0
+"""How long a worker may take to appear before the machine counts as broken."""
+
+
+@cache
+def text() -> str:
+    """The worker's program: it is sent whole, since it sees no file of this package."""
+    folder = Path(__file__).parent
+    codec = (folder / "codec.py").read_text("utf-8")
+    worker = (folder / "worker.py").read_text("utf-8")
+    imports = ("from __future__ import annotations\n", "from coevolve.sandbox.codec import encode\n")
+    for line in imports:
+        worker = worker.replace(line, "", 1)
+    return f"{imports[0]}{codec}\n{worker}"
+
+
+class Worker:
+    """A process that takes one job. Whoever has it must `end` it."""
+
+    def __init__(self, slot: int, space_mb: int = 64, binds: tuple[Bind, ...] = ()) -> None:
+        self.walled = bubblewrap.kind() == "bubblewrap"
+        self.folder = None if self.walled else tempfile.TemporaryDirectory(prefix="coevolve-")
+        if self.walled and os.getuid() == 0:
+            for bind in binds:
+                if bind.writable:
+                    bubblewrap.give(bind.source, bubblewrap.stranger(slot))
+        heard, told = os.pipe()
+        words = bubblewrap.command(slot, space_mb, binds, told) if self.walled else []
+        try:
+            self.process = subprocess.Popen(
+                [*words, PYTHON, "-I", "-S", "-B", "-c", text()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=(told,),
+                env=ENVIRONMENT,
+                cwd=self.folder.name if self.folder else "/",
+                start_new_session=not self.walled,
+            )
+        finally:
+            os.close(told)
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
+        self.errors = self.process.stderr.fileno()
+        self.handle = -1
+        try:
+            self.inner = self.find(heard) if self.walled else self.process.pid
+            self.handle = os.pidfd_open(self.inner)
+        except OSError:
+            self.end()
+            raise SandboxError(f"a sandbox died while it was started{self.said()}") from None
+        except SandboxError:
+            self.end()
+            raise
+        finally:
+            os.close(heard)
+
+    def find(self, heard: int) -> int:
+        """The process id of the worker itself, as bubblewrap tells it."""
+        told, deadline = b"", time.monotonic() + START_S
+        while b"}" not in told:
+            ready, _, _ = select.select([heard], [], [], max(0.0, deadline - time.monotonic()))
+            part = os.read(heard, 4096) if ready else b""
+            if not part:
+                raise SandboxError(f"bubblewrap did not start{self.said()}")
+            told += part
+        return int(json.loads(told)["child-pid"])
+
+    def greet(self) -> "Worker":
+        """Wait until it is there; a worker that never comes is a broken machine."""
+        try:
+            if self.channel.receive(64, time.monotonic() + START_S) == b"ready":
+                return self
+        except (Gone, Late):
+            pass
+        problem = self.said()
+        self.end()
+        raise SandboxError(f"a sandbox did not start{problem}")
+
+    def said(self) -> str:
+        """What came over standard error, to put behind a message."""
+        ready, _, _ = select.select([self.errors], [], [], 1.0)
+        words = os.read(self.errors, 4096).decode("utf-8", "replace").strip() if ready else ""
+        return f": {words}" if words else ""
+
+    def kill(self) -> None:
+        """Kill the worker and with it everything that lives in its tree."""
+        if self.handle >= 0:
+            try:
+                signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not self.walled:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def end(self) -> tuple[int, float]:
+        """Kill what is left, wait until nothing is, close all files: exit code, processor time."""
+        self.kill()
+        if self.handle < 0:
+            self.process.kill()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe:
+                pipe.close()
+        if self.handle >= 0:
+            os.close(self.handle)
+        if self.folder:
+            self.folder.cleanup()
+        return self.process.returncode, usage.ru_utime + usage.ru_stime
