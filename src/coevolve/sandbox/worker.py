@@ -25,7 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the module `typing` is slow to load
     from collections.abc import Callable
     from types import CodeType
-    from typing import Any, NoReturn
+    from typing import Any
 
     Job = dict[str, Any]
 
@@ -114,7 +114,10 @@ def attempt(code: CodeType, job: Job, request: Job) -> None:
         if not CONTAINED:
             os.setsid()
         limit_run(job["cpu_s"], job["output_bytes"])
-        play(code, request, files[3])
+        try:
+            play(code, request, files[3])
+        finally:
+            os._exit(1)  # not even a broken program gets back to the loop above
     status, usage, late = wait(child, job["wall_s"])
     if CONTAINED:
         sweep()
@@ -190,14 +193,16 @@ def play(code: CodeType, request: Job, value: int) -> None:
     sys.argv = ["answer.py"]
     try:
         exec(code, module.__dict__)
-        if request["call"] is None:
-            finish(0)
-        found = eval(request["call"], module.__dict__)(*request["arguments"])
-        write_all(value, b"=" + encode(found).encode())
+        if request["call"] is not None:
+            found = eval(request["call"], module.__dict__)(*request["arguments"])
+            write_all(value, b"=" + encode(found).encode())
+        finish(0)
     except SystemExit as ending:
-        if request["call"] is None:
-            raise
-        write_all(value, f"!SystemExit: exited with {ending.code!r:.40}".encode("utf-8", "replace"))
+        if request["call"] is not None:
+            write_all(value, f"!SystemExit: {ending.code!r:.40}".encode("utf-8", "replace"))
+        if ending.code is not None and not isinstance(ending.code, int):
+            print(ending.code, file=sys.stderr)
+        finish(1 if isinstance(ending.code, str) else int(ending.code or 0) & 255)
     except BaseException as error:
         message = f"!{type(error).__name__}: {str(error):.300}"
         try:
@@ -207,11 +212,21 @@ def play(code: CodeType, request: Job, value: int) -> None:
         shown = error.__traceback__.tb_next if error.__traceback__ else None
         sys.excepthook(type(error), error.with_traceback(shown), shown)
         finish(1)
-    finish(0)
 
 
-def finish(code: int) -> NoReturn:
-    raise SystemExit(code)  # the interpreter then waits for threads and flushes, as it always does
+def finish(code: int) -> None:
+    """Leave as the interpreter would, but without taking everything down piece by piece first,
+    which takes ten times as long as most programs do."""
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+    if "atexit" in sys.modules:
+        sys.modules["atexit"]._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.write(2, f"OSError: {error.strerror}\n".encode())
+        code = 120
+    os._exit(code)
 
 
 class Tally:
