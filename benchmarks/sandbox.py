@@ -12,7 +12,6 @@ missed: half the speed of plain subprocesses, no slower at the end than at the b
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -62,17 +61,12 @@ def name_of(entry: Path) -> str:
         return ""
 
 
-def turn(work: Callable[[int], None], count: int, threads: int) -> tuple[float, float]:
-    """Programs a second, and processor milliseconds of the processes started for each."""
-    began, spent = time.perf_counter(), children_s()
+def turn(work: Callable[[int], None], count: int, threads: int) -> float:
+    """Programs a second."""
+    began = time.perf_counter()
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(count)))
-    return count / (time.perf_counter() - began), 1000 * (children_s() - spent) / count
-
-
-def children_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return count / (time.perf_counter() - began)
 
 
 def main() -> int:
@@ -84,12 +78,10 @@ def main() -> int:
     close_pools()
     before = traces()
     turns = max(2, asked.runs // TURN)
-    ours, theirs, our_ms, their_ms = [], [], [], []
+    ours, theirs = [], []
     for number in range(turns):
-        for work, rates, costs in ((plain, theirs, their_ms), (sandboxed, ours, our_ms)):
-            rate, cost = turn(work, TURN, asked.threads)
-            rates.append(rate)
-            costs.append(cost)
+        theirs.append(turn(plain, TURN, asked.threads))
+        ours.append(turn(sandboxed, TURN, asked.threads))
         print(f"{(number + 1) * TURN:6}  plain {theirs[-1]:6.1f}/s  sandboxed {ours[-1]:6.1f}/s  "
               f"ratio {ours[-1] / theirs[-1]:.2f}", file=sys.stderr)  # fmt: skip
     close_pools()
@@ -102,8 +94,6 @@ def main() -> int:
         "threads": asked.threads,
         "plain_per_s": round(statistics.median(theirs), 1),
         "sandboxed_per_s": round(statistics.median(ours), 1),
-        "plain_cpu_ms": round(statistics.median(their_ms), 1),
-        "sandboxed_cpu_ms": round(statistics.median(our_ms), 1),
         "ratio": round(statistics.median(ratios), 3),
         "ratio_of_turns": [round(min(ratios), 3), round(max(ratios), 3)],
         "last_to_first_quarter": round(

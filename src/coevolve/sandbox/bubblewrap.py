@@ -60,13 +60,14 @@ def stranger(slot: int) -> int:
 
 
 def command(slot: int, space_mb: int, binds: tuple[Bind, ...], info: int) -> list[str]:
-    """What to put before a command so that it runs behind the wall, as process 1 of its own tree.
+    """What to put before a command so that it runs behind the wall.
 
-    `info` is a file descriptor to which bubblewrap writes the process id that it has out here.
+    `info` is a file descriptor to which bubblewrap writes the process id, out here, of process 1 in
+    there: its own, which no program can reach, and with which everything in there dies.
     """
     as_root = os.getuid() == 0
     words = [program(), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
-    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--as-pid-1"]
+    words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
     words += ["--hostname", "sandbox", "--info-fd", str(info), "--cap-drop", "ALL"]
     if as_root:
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
@@ -106,12 +107,11 @@ def parents(path: str) -> list[str]:
 
 
 def as_stranger(user: int) -> list[str]:
-    """Root gives up being root; the death signal has to be set anew after that."""
+    """Root gives up being root."""
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         raise SandboxError("the sandbox of root needs setpriv: apt-get install util-linux")
-    words = [setpriv, "--reuid", str(user), "--regid", str(user), "--clear-groups"]
-    return [*words, "--pdeathsig", "KILL"]
+    return [setpriv, "--reuid", str(user), "--regid", str(user), "--clear-groups"]
 
 
 def give(folder: Path, user: int) -> None:

@@ -28,26 +28,24 @@ class Program:
 
     def __init__(self, worker: Worker, source: str, limits: Limits) -> None:
         self.worker, self.limits = worker, limits
-        self.alive = True
         self.problem = ""
         """Why it does not compile, empty if it does."""
         job = {**limits.job("judge"), "source": source.encode("utf-8", "surrogatepass")}
         try:
-            self.problem = self.ask(job).decode("utf-8", "replace")
+            deadline = self.deadline()
+            worker.give(job, deadline)
+            self.problem = self.hear(deadline).decode("utf-8", "replace")
         except Gone:
             self.problem = "too much for the compiler"
         except Late:
             self.problem = "takes too long to compile"
+        self.alive = not self.problem
 
-    def ask(self, message: dict[str, Any]) -> bytes:
-        """Pass a message in and wait for what comes back."""
-        deadline = time.monotonic() + self.limits.wall_s + GRACE_S
-        try:
-            self.worker.channel.send(message, deadline)
-            return self.worker.channel.receive(4 * (self.limits.output_kb << 10), deadline)
-        except (Gone, Late):
-            self.alive = False
-            raise
+    def deadline(self) -> float:
+        return time.monotonic() + self.limits.wall_s + GRACE_S
+
+    def hear(self, deadline: float) -> bytes:
+        return self.worker.channel.receive(4 * (self.limits.output_kb << 10), deadline)
 
     def run(self, stdin: str) -> Ran:
         """Run it as a program."""
@@ -69,11 +67,14 @@ class Program:
         if not self.alive:
             return DEAD, ""
         try:
-            data = self.ask(request)
+            deadline = self.deadline()
+            self.worker.channel.send(request, deadline)
+            data = self.hear(deadline)
             stop, code, seconds, cpu_s, *sizes = RESULT.unpack_from(data)
             if RESULT.size + sum(sizes) != len(data) or stop >= len(STOPS):
                 raise Gone
         except Late:
+            self.alive = False
             return DEAD.model_copy(update={"stop": "time"}), ""
         except (Gone, struct.error):
             self.alive = False
@@ -128,7 +129,7 @@ def check(
     most = 4 * (limits.output_kb << 10)
     spent = ""
     try:
-        worker.channel.send({**limits.job("check"), "test": test, "context": context}, deadline)
+        worker.give({**limits.job("check"), "test": test, "context": context}, deadline)
         while True:
             message = worker.channel.receive(most, deadline).decode()
             value = decode(message[1:])

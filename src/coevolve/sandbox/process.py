@@ -6,11 +6,13 @@ import marshal
 import os
 import select
 import signal
+import struct
 import subprocess
 import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.errors import SandboxError
 from coevolve.sandbox import bubblewrap
@@ -47,6 +49,7 @@ class Worker:
                 if bind.writable:
                     bubblewrap.give(bind.source, bubblewrap.stranger(slot))
         heard, told = os.pipe()
+        self.reported, self.report = os.pipe()
         words = bubblewrap.command(slot, space_mb, binds, told) if self.walled else []
         try:
             self.process = subprocess.Popen(
@@ -55,13 +58,14 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                pass_fds=(told,),
+                pass_fds=(told, self.report),
                 env=ENVIRONMENT,
                 cwd=self.folder.name if self.folder else "/",
                 start_new_session=not self.walled,
             )
         finally:
             os.close(told)
+            os.close(self.report)
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         self.errors = self.process.stderr.fileno()
@@ -119,13 +123,23 @@ class Worker:
             except ProcessLookupError:
                 pass
 
+    def give(self, job: dict[str, Any], deadline: float) -> None:
+        """Pass the one job in."""
+        self.channel.send({**job, "walled": self.walled, "report": self.report}, deadline)
+
     def end(self) -> tuple[int, float]:
-        """Kill what is left, wait until nothing is, close all files: exit code, processor time."""
+        """Kill what is left, wait until nothing is, close all files: exit code, processor time.
+
+        A command that was killed has no time to report.
+        """
         self.kill()
         if self.handle < 0:
             self.process.kill()
-        _, status, usage = os.wait4(self.process.pid, 0)
-        self.process.returncode = os.waitstatus_to_exitcode(status)
+        code = self.process.wait()
+        told = os.read(self.reported, 8)
+        os.close(self.reported)
+        if self.handle >= 0:
+            select.select([self.handle], [], [], START_S)  # until the whole tree is gone
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe:
                 pipe.close()
@@ -133,4 +147,4 @@ class Worker:
             os.close(self.handle)
         if self.folder:
             self.folder.cleanup()
-        return self.process.returncode, usage.ru_utime + usage.ru_stime
+        return code, struct.unpack(">d", told)[0] if len(told) == 8 else 0.0

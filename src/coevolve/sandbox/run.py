@@ -48,7 +48,7 @@ def run(
     texts = {worker.channel.outward: bytearray(), worker.errors: bytearray()}
     try:
         try:
-            worker.channel.send(job, deadline)
+            worker.give(job, deadline)
             stop = listen(texts, limits.output_kb << 10, deadline) or rest(worker, deadline)
         except Late:
             stop = "time"

@@ -36,8 +36,6 @@ RESULT = struct.Struct(">BiddIII")
 """Number of the stop, exit code, seconds, processor seconds, lengths of the three texts after it."""
 READY = b"ready"
 OK, TIME, MEMORY, OUTPUT, PROCESSES, KILLED = range(6)
-CONTAINED = os.getpid() == 1
-"""Whether all processes in sight are of this job."""
 
 
 def read_exactly(count: int) -> bytes:
@@ -74,8 +72,8 @@ def limit(job: Job) -> None:
         resource.RLIMIT_CORE: (0, 0),
         resource.RLIMIT_NOFILE: (job["open_files"], job["open_files"]),
     }
-    if CONTAINED:  # elsewhere it would count all processes of the user
-        limits[resource.RLIMIT_NPROC] = (job["processes"] + 1, job["processes"] + 1)
+    if job["walled"]:  # elsewhere it would count all processes of the user
+        limits[resource.RLIMIT_NPROC] = (job["processes"] + 1,) * 2
     for which, pair in limits.items():
         resource.setrlimit(which, pair)
 
@@ -109,17 +107,16 @@ def attempt(code: CodeType, job: Job, request: Job) -> None:
     if child == 0:
         for target, source in enumerate(files[:3]):
             os.dup2(source, target)
-        os.close(JOB)
-        os.close(REPLY)
-        if not CONTAINED:
-            os.setsid()
+        for file in (JOB, REPLY, job["report"]):
+            os.close(file)
+        os.setsid()
         limit_run(job["cpu_s"], job["output_bytes"])
         try:
             play(code, request, files[3])
         finally:
             os._exit(1)  # not even a broken program gets back to the loop above
     status, usage, late = wait(child, job["wall_s"])
-    if CONTAINED:
+    if job["walled"]:
         sweep()
     seconds, cpu_s = time.monotonic() - began, usage.ru_utime + usage.ru_stime
     output, error, value = (contents(file, job["output_bytes"]) for file in files[1:])
@@ -160,28 +157,21 @@ def wait(child: int, wall_s: float) -> tuple[int, resource.struct_rusage, bool]:
     poll.register(handle, select.POLLIN)
     late = not poll.poll(wall_s * 1000)
     os.close(handle)
-    if not CONTAINED:
-        try:
-            os.killpg(child, 9)
-        except OSError:
-            pass
-    if late:
-        os.kill(child, 9)
+    try:
+        os.killpg(child, 9)
+    except OSError:
+        pass
+    os.kill(child, 9)
     _, status, usage = os.wait4(child, 0)
     return status, usage, late
 
 
 def sweep() -> None:
-    """Kill and bury whatever a run has left behind: everybody but this process."""
+    """Kill whatever a run has left behind: everybody in here but this process and process 1."""
     try:
         os.kill(-1, 9)
-    except ProcessLookupError:
-        return
-    try:
-        while True:
-            os.waitpid(-1, 0)
-    except ChildProcessError:
-        pass
+    except OSError:
+        pass  # there is nobody
 
 
 def play(code: CodeType, request: Job, value: int) -> None:
@@ -286,7 +276,7 @@ def check(job: Job) -> None:
 
 
 def become(job: Job) -> None:
-    """Run any command with this process as its reaper; its exit code becomes this process's."""
+    """Run any command; its exit code becomes this process's."""
     os.chdir(job["folder"])
     for name, data in job["files"].items():
         folder = os.path.dirname(name)
@@ -301,10 +291,9 @@ def become(job: Job) -> None:
     if child == 0:
         os.dup2(source, 0)
         os.dup2(REPLY, 1)
-        for file in (source, JOB, REPLY):
+        for file in (source, JOB, REPLY, job["report"]):
             os.close(file)
-        if not CONTAINED:
-            os.setsid()
+        os.setsid()
         limit_run(job["cpu_s"], job["file_bytes"])
         for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
             _signal.signal(number, _signal.SIG_DFL)
@@ -316,11 +305,9 @@ def become(job: Job) -> None:
     os.close(1)
     os.close(REPLY)
     os.close(2)
-    while True:
-        ended, status = os.wait()
-        if ended == child:
-            code = os.WEXITSTATUS(status)
-            os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else code)
+    _, status, usage = os.wait4(child, 0)
+    os.write(job["report"], struct.pack(">d", usage.ru_utime + usage.ru_stime))
+    os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
 def main() -> None:
