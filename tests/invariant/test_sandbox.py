@@ -31,7 +31,9 @@ def children() -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                )
             except OSError:
                 continue
     found, before = {os.getpid()}, set()
@@ -201,7 +203,8 @@ def test_proc_shows_nothing_of_the_parent(monkeypatch):
         "    for name in ('environ', 'cmdline', 'cwd', 'root'):\n"
         "        path = f'/proc/{pid}/{name}'\n"
         "        try:\n"
-        "            print(os.readlink(path) if name in ('cwd', 'root') else open(path).read()[:9000])\n"
+        "            link = name in ('cwd', 'root')\n"
+        "            print(os.readlink(path) if link else open(path).read()[:9000])\n"
         "        except OSError as error:\n"
         "            print(error.strerror)\n"
         "print(open('/proc/self/status').read())\n"
@@ -266,7 +269,8 @@ def test_read_only_binds_cannot_be_written_over(tmp_path):
     source = (
         "import os\n"
         "for act in (lambda: open('/tests/tests.py', 'w'), lambda: os.remove('/tests/tests.py'),\n"
-        "            lambda: os.rename('/tests', '/tmp/t'), lambda: os.chmod('/tests/tests.py', 0)):\n"
+        "            lambda: os.rename('/tests', '/tmp/t'),\n"
+        "            lambda: os.chmod('/tests/tests.py', 0)):\n"
         "    try:\n        act()\n        print('did it')\n"
         "    except OSError as error:\n        print(error.strerror)\n"
     )
@@ -318,7 +322,8 @@ CHEATS = {
         "def f(x):\n    return None"
     ),
     "at exit": (
-        "import atexit, os\natexit.register(lambda: os._exit(0))\ndef f(x):\n    raise SystemExit(0)"
+        "import atexit, os\natexit.register(lambda: os._exit(0))\n"
+        "def f(x):\n    raise SystemExit(0)"
     ),
     "in a thread": (
         "import threading, os\nthreading.Thread(target=os._exit, args=(0,)).start()\n"
@@ -327,7 +332,8 @@ CHEATS = {
     "looks for what is wanted": (
         "import gc\ndef f(x):\n"
         "    for held in gc.get_objects():\n"
-        "        if isinstance(held, dict) and 'wanted' in held:\n            return held['wanted']\n"
+        "        if isinstance(held, dict) and 'wanted' in held:\n"
+        "            return held['wanted']\n"
         "    return open('/proc/self/environ').read() + open('/proc/1/environ').read()"
     ),
     "overwrites the tests": (

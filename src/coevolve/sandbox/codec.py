@@ -18,9 +18,9 @@ def encode(value: object) -> str:
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int):
         whole = int.__int__(value)
-        return repr(whole) if -LARGE < whole < LARGE else '{"i":"%s"}' % hex(whole)
+        return repr(whole) if -LARGE < whole < LARGE else f'{{"i":"{hex(whole)}"}}'
     if isinstance(value, float):
-        return '{"f":"%s"}' % float.hex(value)
+        return f'{{"f":"{float.hex(value)}"}}'
     if isinstance(value, str):
         return quoted(str.__str__(value))
     if isinstance(value, list):
@@ -32,9 +32,9 @@ def encode(value: object) -> str:
         return '{"d":[' + ",".join(pairs) + "]}"
     if isinstance(value, set | frozenset):
         mark = "s" if isinstance(value, set) else "z"
-        return '{"%s":[' % mark + ",".join(map(encode, value)) + "]}"
+        return f'{{"{mark}":[' + ",".join(map(encode, value)) + "]}"
     if isinstance(value, bytes | bytearray):
-        return '{"b":"%s"}' % bytes(value).hex()
+        return f'{{"b":"{bytes(value).hex()}"}}'
     if isinstance(value, complex):
         return f'{{"c":["{value.real.hex()}","{value.imag.hex()}"]}}'
     raise TypeError(f"a value of type {type(value).__name__} cannot be compared")

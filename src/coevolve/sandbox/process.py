@@ -10,6 +10,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,8 @@ class Worker:
         finally:
             os.close(told)
             os.close(self.report)
-        assert self.process.stdin and self.process.stdout and self.process.stderr
+        assert self.process.stdin and self.process.stdout  # noqa: PT018
+        assert self.process.stderr
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         self.errors = self.process.stderr.fileno()
         self.handle = -1
@@ -113,15 +115,11 @@ class Worker:
     def kill(self) -> None:
         """Kill the worker and with it everything that lives in its tree."""
         if self.handle >= 0:
-            try:
+            with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.handle, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         if not self.walled:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     def give(self, job: dict[str, Any], deadline: float) -> None:
         """Pass the one job in."""

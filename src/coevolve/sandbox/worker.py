@@ -33,7 +33,7 @@ JOB, REPLY = 60, 61
 """Where the two pipes to the outside are kept, out of the way of a program's own files."""
 SIZE = struct.Struct(">I")
 RESULT = struct.Struct(">BiddIII")
-"""Number of the stop, exit code, seconds, processor seconds, lengths of the three texts after it."""
+"""Number of the stop, exit code, seconds, processor seconds, lengths of three texts after it."""
 READY = b"ready"
 OK, TIME, MEMORY, OUTPUT, PROCESSES, KILLED = range(6)
 
@@ -194,7 +194,7 @@ def play(code: CodeType, request: Job, value: int) -> None:
             print(ending.code, file=sys.stderr)
         finish(1 if isinstance(ending.code, str) else int(ending.code or 0) & 255)
     except BaseException as error:
-        message = f"!{type(error).__name__}: {str(error):.300}"
+        message = f"!{type(error).__name__}: {error!s:.300}"
         try:
             write_all(value, message.encode("utf-8", "replace"))
         except OSError:
@@ -251,18 +251,18 @@ def check(job: Job) -> None:
         answer = receive()
         if answer["error"]:
             name, _, message = answer["error"].partition(": ")
-            kind = getattr(__import__("builtins"), name, None)
+            kind: Any = getattr(__import__("builtins"), name, None)
             known = isinstance(kind, type) and issubclass(kind, Exception)
-            raise (kind(message) if known else RuntimeError(answer["error"]))
+            raise kind(message) if known else RuntimeError(answer["error"])
         return answer["value"]
 
     class Counted(ast.NodeTransformer):
         def visit_Assert(self, node: ast.Assert) -> ast.stmt:
             question = ast.parse("__record(lambda: 0)").body[0]
-            question.value.args[0].body = node.test
+            question.value.args[0].body = node.test  # type: ignore[attr-defined]
             return ast.copy_location(question, node)
 
-    space = {"__name__": "tests", "__record": tally.record}
+    space: Job = {"__name__": "tests", "__record": tally.record}
     problem = ""
     try:
         exec(compile(job["context"], "context.py", "exec", dont_inherit=True), space)
@@ -282,8 +282,8 @@ def become(job: Job) -> None:
         folder = os.path.dirname(name)
         if folder:
             os.makedirs(folder, exist_ok=True)
-        with open(name, "wb") as file:
-            file.write(data)
+        with open(name, "wb") as target:
+            target.write(data)
     source = os.memfd_create("input")
     write_all(source, job["stdin"])
     os.lseek(source, 0, 0)

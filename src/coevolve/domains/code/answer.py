@@ -40,7 +40,7 @@ def blocks(text: str) -> tuple[list[Block], bool]:
 
 
 def extract(text: str) -> str:
-    """The program of an answer; a block that says it is Python goes before one that says nothing."""
+    """The program of an answer: of the last block that says it is Python, else of the last."""
     found, open_ended = blocks(text)
     if open_ended:
         raise AnswerError("truncated", "the last code block is never closed")

@@ -44,6 +44,7 @@ class CodeDomain:
     panels: ClassVar[tuple[str, ...]] = ("topic", "form", "large")
     full_reward: ClassVar[float] = 1.0
     waits: ClassVar[bool] = True
+    """Answers are judged by processes of their own, so several can be at once."""
 
     def generate(
         self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1

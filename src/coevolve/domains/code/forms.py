@@ -31,7 +31,8 @@ CODE = {
     "text": "{name} = next(lines)",
     "ints": "count = int(next(lines))\n{name} = [int(word) for word in next(lines).split()]",
     "words": "{name} = [next(lines) for _ in range(int(next(lines)))]",
-    "rows": "{name} = [[int(word) for word in next(lines).split()] for _ in range(int(next(lines)))]",
+    "rows": "count = int(next(lines))\n"
+    "{name} = [[int(word) for word in next(lines).split()] for _ in range(count)]",
 }
 SHOW = {"int": "print({call})", "text": "print({call})", "ints": "print(*{call})"}
 
@@ -72,13 +73,15 @@ def as_program(takes: tuple[Argument, ...], gives: str, source: str) -> str:
     reads = "\n".join(CODE[argument.kind].format(name=argument.name) for argument in takes)
     call = f"solve({', '.join(argument.name for argument in takes)})"
     shows = SHOW[gives].format(call=call)
-    return f'import sys\n\n\n{source}\n\nlines = iter(sys.stdin.read().split("\\n"))\n{reads}\n{shows}\n'
+    lines = 'lines = iter(sys.stdin.read().split("\\n"))'
+    return f"import sys\n\n\n{source}\n\n{lines}\n{reads}\n{shows}\n"
 
 
 def ask(form: str, takes: tuple[Argument, ...], gives: str) -> str:
     """What is to be written, in words."""
     if form == FUNCTION:
-        return f"Write the Python function\n\n    {signature(takes, gives)}\n\nthat returns the result."
+        head = signature(takes, gives)
+        return f"Write the Python function\n\n    {head}\n\nthat returns the result."
     lines = [f"- {READS[argument.kind].format(name=argument.name)}" for argument in takes]
     reads = "\n".join(lines)
     return (

@@ -24,9 +24,7 @@ EXAMPLE_SIZE = 6
 CPU_S, MEMORY_MB = 1, 256
 
 
-def generate(
-    knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
-) -> Iterator[Task]:
+def generate(knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1) -> Iterator[Task]:
     """Tasks drawn from `knobs`, in order; a smaller count gives the beginning of a larger one."""
     values = dict(knobs)
     chunks = [(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]

@@ -31,7 +31,13 @@ STOPS: dict[Stop, str] = {
     "processes": "processes",
     "killed": "runtime_error",
 }
-WALL = 6
+WORDS: dict[Stop, str] = {
+    "time": "out of time",
+    "memory": "out of memory",
+    "output": "too much output",
+    "processes": "too many processes",
+}
+WALL = 10
 """Time on the clock for each second of processor time, since others use the machine too."""
 
 
@@ -114,6 +120,7 @@ def printed(kind: str, given: str, wanted: str, tolerance: float = 0.0) -> Test:
         ran = candidate.run(given)
         if ran.stop != "ok" or ran.code:
             last = ran.stderr.strip().rpartition("\n")[2] or f"ended with code {ran.code}"
+            last = WORDS.get(ran.stop, last)
             return Verdict(kind, STOPS.get(ran.stop, "runtime_error"), f"{shown(given)}: {last}")
         if forms.same_output(ran.stdout, wanted, tolerance):
             return Verdict(kind, None)
@@ -131,7 +138,7 @@ def returned(kind: str, name: str, values: list[Any], wanted: Any) -> Test:
         call = f"{name}({', '.join(shown(value) for value in values)})"
         if found.stop != "ok" or found.error:
             failure = STOPS.get(found.stop, "runtime_error")
-            return Verdict(kind, failure, f"{call}: {found.error or found.stop}")
+            return Verdict(kind, failure, f"{call}: {WORDS.get(found.stop, found.error)}")
         if same_value(found.value, wanted):
             return Verdict(kind, None)
         message = f"{call}: returned {shown(found.value)}, not {shown(wanted)}"

@@ -75,9 +75,7 @@ def load_humaneval(values: Mapping[str, Any]) -> Task:
     with program(data["reference"]) as candidate:
         if candidate.problem:
             raise UserError(f"the solution of {name} does not compile: {candidate.problem}")
-        found = check(
-            candidate, line.entry_point, line.test, data["reference"], checking(task)
-        )
+        found = check(candidate, line.entry_point, line.test, data["reference"], checking(task))
     if problem := found.first or found.broken:
         raise UserError(f"the solution of {name} does not pass its own tests: {problem}")
     if not found.passed:

@@ -32,7 +32,9 @@ def question(task: Task) -> str:
     """The task in words, with the examples that are shown."""
     data = task.data
     if data["source"] == "humaneval":
-        return f"Complete this function; give it whole, with its imports.\n\n{data['prompt'].rstrip()}"
+        return (
+            f"Complete this function; give it whole, with its imports.\n\n{data['prompt'].rstrip()}"
+        )
     if data["source"] == "stdin":
         shown = [(case["input"], case["output"]) for case in data["examples"]]
         asked = "Write a Python program that reads standard input and prints the answer."

@@ -11,8 +11,9 @@ TEMPLATES = (
         gives="int",
         draw=lambda rng: {"p": rng.randint(2, 9), "m": rng.randint(97, 1009)},
         statement=(
-            "Give the number at position i (counted from 0) the weight (i mod {p}) + 1. The result "
-            "is the sum of each number times its weight, modulo {m} (a value from 0 to {m} - 1)."
+            "Give the number at position i (counted from 0) the weight (i mod {p}) + 1. The "
+            "result is the sum of each number times its weight, modulo {m} (a value from 0 to {m} "
+            "- 1)."
         ),
         reference="""\
 def core(numbers):

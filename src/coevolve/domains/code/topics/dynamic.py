@@ -59,9 +59,9 @@ def core(amount):
         gives="int",
         draw=lambda rng: {"d": rng.randint(1, 60)},
         statement=(
-            "A subsequence is what is left of the list when some numbers are crossed out. The result "
-            "is the length of the longest subsequence in which every number is at least {d} greater "
-            "than the one before it (0 for an empty list)."
+            "A subsequence is what is left of the list when some numbers are crossed out. The "
+            "result is the length of the longest subsequence in which every number is at least "
+            "{d} greater than the one before it (0 for an empty list)."
         ),
         reference="""\
 def core(numbers):
@@ -97,8 +97,8 @@ def core(numbers):
         draw=lambda rng: {"g": rng.randint(1, 9), "c": rng.randint(0, 12)},
         statement=(
             "Choose any positions of the list, also none, such that any two of them are more than "
-            "{g} apart. Choosing a position earns the number there minus {c}. The result is the most "
-            "that can be earned."
+            "{g} apart. Choosing a position earns the number there minus {c}. The result is the "
+            "most that can be earned."
         ),
         reference="""\
 def core(numbers):
@@ -130,10 +130,10 @@ def core(numbers):
         gives="int",
         draw=lambda rng: {"t": rng.randint(0, 30), "c": rng.randint(0, 5)},
         statement=(
-            "A path goes from the top left to the bottom right cell of a table of numbers, each step "
-            "one cell right or down. It pays the number of every cell on it, {t} for each change "
-            "between going right and going down, and {c} for each step down. The result is the least "
-            "that a path can pay."
+            "A path goes from the top left to the bottom right cell of a table of numbers, each "
+            "step one cell right or down. It pays the number of every cell on it, {t} for each "
+            "change between going right and going down, and {c} for each step down. The result is "
+            "the least that a path can pay."
         ),
         reference="""\
 def core(table):

@@ -49,11 +49,11 @@ TEMPLATES = (
             "wall": rng.choice("#xO@"),
         },
         statement=(
-            "A piece stands in the top left cell of a grid of free cells (`.`) and walls (`{wall}`). "
-            "In one move it goes one cell up, down, left or right, or it leaps: {a} cells along one "
-            "axis and {b} along the other, in any of the directions. It may leap over walls but "
-            "neither stand on one nor leave the grid. The result is the least number of moves to "
-            "the bottom right cell, or -1 if it cannot get there."
+            "A piece stands in the top left cell of a grid of free cells (`.`) and walls "
+            "(`{wall}`). In one move it goes one cell up, down, left or right, or it leaps: {a} "
+            "cells along one axis and {b} along the other, in any of the directions. It may leap "
+            "over walls but neither stand on one nor leave the grid. The result is the least "
+            "number of moves to the bottom right cell, or -1 if it cannot get there."
         ),
         reference="""\
 def core(grid):
@@ -83,9 +83,9 @@ def core(grid):
         gives="int",
         draw=lambda rng: {"s": rng.randint(1, 4), "m": rng.randint(1_000, 9_999)},
         statement=(
-            "A graph has nodes 0 to `nodes` - 1 and undirected edges, given as pairs of nodes. The "
-            "result is the sum of the squares of the sizes of all connected parts with at least {s} "
-            "nodes, modulo {m}."
+            "A graph has nodes 0 to `nodes` - 1 and undirected edges, given as pairs of nodes. "
+            "The result is the sum of the squares of the sizes of all connected parts with at "
+            "least {s} nodes, modulo {m}."
         ),
         reference="""\
 def core(nodes, edges):
@@ -132,9 +132,9 @@ def core(nodes, edges):
         gives="int",
         draw=lambda rng: {"a": rng.randint(1, 9), "b": rng.randint(0, 9)},
         statement=(
-            "Towns 0 to `nodes` - 1 are joined by one-way roads; each entry of `edges` is from, to, "
-            "length. A road of length x costs {a} * x + {b}. The result is the sum of the least "
-            "costs from town 0 to every town that can be reached from it."
+            "Towns 0 to `nodes` - 1 are joined by one-way roads; each entry of `edges` is from, "
+            "to, length. A road of length x costs {a} * x + {b}. The result is the sum of the "
+            "least costs from town 0 to every town that can be reached from it."
         ),
         reference="""\
 def core(nodes, edges):
@@ -181,10 +181,10 @@ def core(nodes, edges):
             "corners": rng.choice((True, False)),
         },
         statement=(
-            "Cells of a grid are water (`.`) or land (`{wall}`). Land cells that share a side belong "
-            "to one island; those that only share a corner [corners:do so too|do not]. The result is "
-            "the number of islands with at least {s} cells, times 100, plus the size of the largest "
-            "island (0 without land)."
+            "Cells of a grid are water (`.`) or land (`{wall}`). Land cells that share a side "
+            "belong to one island; those that only share a corner [corners:do so too|do not]. The "
+            "result is the number of islands with at least {s} cells, times 100, plus the size of "
+            "the largest island (0 without land)."
         ),
         reference="""\
 def core(grid):

@@ -22,8 +22,8 @@ TEMPLATES = (
         draw=lambda rng: {"m": rng.randint(1_000, 9_999), "c": rng.randint(2, 9)},
         statement=(
             "Take the greatest number of every window of `width` numbers that follow one another "
-            "(there is at least one such window). The result is the sum of these, times {c}, modulo "
-            "{m} (a value from 0 to {m} - 1)."
+            "(there is at least one such window). The result is the sum of these, times {c}, "
+            "modulo {m} (a value from 0 to {m} - 1)."
         ),
         reference="""\
 def core(numbers, width):
@@ -95,8 +95,8 @@ def core(numbers):
         },
         statement=(
             "Cut the list into blocks of {b} numbers (the last may be shorter). Turn every block "
-            "around whose index, counted from 0, is divisible by {s}, and add {c} to each number of "
-            "the other blocks. The result is the list of all numbers in the new order."
+            "around whose index, counted from 0, is divisible by {s}, and add {c} to each number "
+            "of the other blocks. The result is the list of all numbers in the new order."
         ),
         reference="""\
 def core(numbers):
@@ -118,9 +118,10 @@ def core(numbers):
         gives="ints",
         draw=lambda rng: {"c": rng.randint(1, 4), "p": rng.randint(2, 30)},
         statement=(
-            "Call two numbers alike if they leave the same remainder when divided by {p} (from 0 to "
-            "{p} - 1, also for negative numbers). Go through the list and keep a number only if "
-            "fewer than {c} numbers like it were kept before. The result is the list of those kept."
+            "Call two numbers alike if they leave the same remainder when divided by {p} (from 0 "
+            "to {p} - 1, also for negative numbers). Go through the list and keep a number only "
+            "if fewer than {c} numbers like it were kept before. The result is the list of those "
+            "kept."
         ),
         reference="""\
 def core(numbers):

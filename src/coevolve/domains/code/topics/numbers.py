@@ -27,10 +27,14 @@ TEMPLATES = (
         name="divisor_sum",
         takes=(Argument("number", "int"),),
         gives="int",
-        draw=lambda rng: {"k": (k := rng.randint(2, 9)), "r": rng.randrange(k), "c": rng.randint(1, 9)},
+        draw=lambda rng: {
+            "k": (k := rng.randint(2, 9)),
+            "r": rng.randrange(k),
+            "c": rng.randint(1, 9),
+        },
         statement=(
-            "The result is the sum of all positive divisors of `number` that leave the remainder {r} "
-            "when divided by {k}, plus {c} times the number of all its positive divisors."
+            "The result is the sum of all positive divisors of `number` that leave the remainder "
+            "{r} when divided by {k}, plus {c} times the number of all its positive divisors."
         ),
         reference="""\
 def core(number):
@@ -58,11 +62,15 @@ def core(number):
         name="primes_between",
         takes=(Argument("low", "int"), Argument("high", "int")),
         gives="int",
-        draw=lambda rng: {"k": (k := rng.randint(3, 12)), "r": rng.randrange(k), "c": rng.randint(2, 50)},
+        draw=lambda rng: {
+            "k": (k := rng.randint(3, 12)),
+            "r": rng.randrange(k),
+            "c": rng.randint(2, 50),
+        },
         statement=(
-            "Look at the prime numbers from `low` to `high`, both included. The result is the number "
-            "of those that leave the remainder {r} when divided by {k}, plus {c} times the number of "
-            "all of them."
+            "Look at the prime numbers from `low` to `high`, both included. The result is the "
+            "number of those that leave the remainder {r} when divided by {k}, plus {c} times the "
+            "number of all of them."
         ),
         reference="""\
 def core(low, high):
@@ -96,8 +104,9 @@ def core(low, high):
         gives="int",
         draw=lambda rng: {"g": rng.randint(1, 12), "m": rng.randint(1_000, 9_999)},
         statement=(
-            "All numbers are positive. The result is the number of runs of one or more numbers that "
-            "follow one another and whose greatest common divisor is exactly {g}, modulo {m}."
+            "All numbers are positive. The result is the number of runs of one or more numbers "
+            "that follow one another and whose greatest common divisor is exactly {g}, modulo "
+            "{m}."
         ),
         reference="""\
 def core(numbers):
@@ -127,9 +136,7 @@ def core(numbers):
             total += g == <<g>>
     return total % <<m>>
 """,
-        inputs=lambda rng, size, kind, p: [
-            [p["g"] * x for x in ints(rng, size, kind, 1, 24)]
-        ],
+        inputs=lambda rng, size, kind, p: [[p["g"] * x for x in ints(rng, size, kind, 1, 24)]],
         large=10_000,
         steps=False,
     ),

@@ -25,8 +25,9 @@ TEMPLATES = (
         draw=lambda rng: {"k": rng.randint(2, 30), "s": rng.randint(0, 9), "c": rng.randint(1, 9)},
         statement=(
             "People 0 to `people` - 1 stand in a circle. Counting begins at person 0 and every "
-            "{k}-th person who is still there leaves (the first to leave is the {k}-th one counted), "
-            "until one is left. The result is the number of that person, times {c}, plus {s}."
+            "{k}-th person who is still there leaves (the first to leave is the {k}-th one "
+            "counted), until one is left. The result is the number of that person, times {c}, "
+            "plus {s}."
         ),
         reference="""\
 def core(people):
@@ -58,10 +59,11 @@ def core(people):
             "c": rng.randint(1, 9),
         },
         statement=(
-            "A robot stands at the origin of a plane and looks along the positive y axis. It reads "
-            "the text letter by letter: F moves it {a} forward, B moves it {b} backward, L and R "
-            "turn it by 90 degrees to the left or right. The result is its distance from the origin "
-            "at the end, as |x| + |y|, plus {c} times the greatest such distance at any time."
+            "A robot stands at the origin of a plane and looks along the positive y axis. It "
+            "reads the text letter by letter: F moves it {a} forward, B moves it {b} backward, L "
+            "and R turn it by 90 degrees to the left or right. The result is its distance from "
+            "the origin at the end, as |x| + |y|, plus {c} times the greatest such distance at "
+            "any time."
         ),
         reference="""\
 def core(text):
@@ -86,14 +88,18 @@ def core(text):
         name="round_robin",
         takes=(Argument("jobs", "ints"),),
         gives="int",
-        draw=lambda rng: {"q": rng.randint(1, 9), "c": rng.randint(0, 5), "m": rng.choice((997, 10_007))},
+        draw=lambda rng: {
+            "q": rng.randint(1, 9),
+            "c": rng.randint(0, 5),
+            "m": rng.choice((997, 10_007)),
+        },
         statement=(
-            "Each number of `jobs` is the work that a job needs, in units of time. The jobs stand in "
-            "a queue in this order. The first of the queue is worked on for {q} units, or fewer if "
-            "less is left, and then {c} units are spent on changing over. A job with work left goes "
-            "to the end of the queue. A job is finished when its last unit of work is done, before "
-            "changing over. The result is the sum of the times at which the jobs are finished, "
-            "modulo {m}."
+            "Each number of `jobs` is the work that a job needs, in units of time. The jobs stand "
+            "in a queue in this order. The first of the queue is worked on for {q} units, or "
+            "fewer if less is left, and then {c} units are spent on changing over. A job with "
+            "work left goes to the end of the queue. A job is finished when its last unit of work "
+            "is done, before changing over. The result is the sum of the times at which the jobs "
+            "are finished, modulo {m}."
         ),
         reference="""\
 def core(jobs):
@@ -135,12 +141,12 @@ def core(jobs):
         gives="int",
         draw=lambda rng: {"rule": rng.randrange(1, 255), "ring": rng.choice((True, False))},
         statement=(
-            "The text is a row of cells, dead (`.`) or alive (`#`). In each round all cells change "
-            "at once: with 1 for alive, a cell whose left neighbour, itself and right neighbour are "
-            "l, s and r is alive afterwards exactly if the bit of value 2^(4l + 2s + r) is set in "
-            "{rule}. [ring:The row is a ring: its ends are neighbours|Beyond the ends all is dead]. "
-            "The result is the number of live cells after `rounds` rounds, plus 1000 "
-            "if the first cell is alive then."
+            "The text is a row of cells, dead (`.`) or alive (`#`). In each round all cells "
+            "change at once: with 1 for alive, a cell whose left neighbour, itself and right "
+            "neighbour are l, s and r is alive afterwards exactly if the bit of value 2^(4l + 2s "
+            "+ r) is set in {rule}. [ring:The row is a ring: its ends are neighbours|Beyond the "
+            "ends all is dead]. The result is the number of live cells after `rounds` rounds, "
+            "plus 1000 if the first cell is alive then."
         ),
         reference="""\
 def core(text, rounds):

@@ -53,9 +53,9 @@ def core(numbers):
         gives="int",
         draw=lambda rng: {"k": rng.randint(1, 5), "c": rng.randint(2, 40)},
         statement=(
-            "Sort the different values and take the gaps between neighbours. The result is {c} times "
-            "the sum of the {k} greatest gaps (of all, if there are fewer), plus the number of "
-            "different values."
+            "Sort the different values and take the gaps between neighbours. The result is {c} "
+            "times the sum of the {k} greatest gaps (of all, if there are fewer), plus the number "
+            "of different values."
         ),
         reference="""\
 def core(numbers):

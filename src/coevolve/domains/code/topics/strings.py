@@ -62,9 +62,9 @@ def core(text):
         gives="text",
         draw=lambda rng: dict(zip("ab", rng.sample(range(1, 26), 2), strict=True)),
         statement=(
-            "The text has only lower-case letters. Move every vowel (a, e, i, o, u) {a} places on in "
-            "the alphabet and every other letter {b} places on, beginning again at a after z. The "
-            "result is the new text."
+            "The text has only lower-case letters. Move every vowel (a, e, i, o, u) {a} places on "
+            "in the alphabet and every other letter {b} places on, beginning again at a after z. "
+            "The result is the new text."
         ),
         reference="""\
 def core(text):
@@ -84,9 +84,9 @@ def core(text):
         gives="int",
         draw=lambda rng: {"d": rng.randint(2, 9), "c": rng.randint(1, 20)},
         statement=(
-            "Look at every window of `width` letters that follow one another (`width` is at most the "
-            "length of the text). The result is {c} times the number of windows with at least {d} "
-            "different letters, plus the number of windows with fewer."
+            "Look at every window of `width` letters that follow one another (`width` is at most "
+            "the length of the text). The result is {c} times the number of windows with at least "
+            "{d} different letters, plus the number of windows with fewer."
         ),
         reference="""\
 def core(text, width):
@@ -130,8 +130,8 @@ def core(text, width):
         },
         statement=(
             "The text is made of words between single blanks. Words of at least {k} letters are "
-            "written backwards; of the others only the first {cut} letters are kept. The result is "
-            "the words in their order with `{mark}` between them."
+            "written backwards; of the others only the first {cut} letters are kept. The result "
+            "is the words in their order with `{mark}` between them."
         ),
         reference="""\
 def core(text):
