@@ -54,8 +54,7 @@ def verdict(code, task=None):
         ("import os\nwhile True:\n    os.fork()", "processes"),
         ("import ctypes\nctypes.string_at(0)", "runtime_error"),
         (
-            "import threading\n"
-            "threading.Thread(target=lambda: print(int(input()) ** 2)).start()",
+            "import threading\nthreading.Thread(target=lambda: print(int(input()) ** 2)).start()",
             None,
         ),
     ],

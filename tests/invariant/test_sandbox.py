@@ -221,19 +221,22 @@ def test_proc_shows_nothing_of_the_parent(monkeypatch):
 
 
 def test_the_kernel_is_not_asked_for_more():
-    """No mounting, no tracing of what is outside, no new identity."""
+    """No mounting, no namespace, no memory outside of all address spaces, no new identity."""
     source = (
         "import ctypes, os\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
         "print(libc.mount(b'none', b'/tmp', b'tmpfs', 0, None))\n"
         "print(libc.umount2(b'/tmp', 2))\n"
+        "print(libc.unshare(0x10000000))\n"
+        "print(libc.shmget(0, 1 << 20, 0o1600))\n"
+        "print(libc.ptrace(16, os.getppid(), 0, 0))\n"
         "for call in (os.setuid, os.setgid):\n"
         "    try:\n        call(0)\n        print('became root')\n"
         "    except OSError:\n        print(-1)\n"
         "try:\n    os.chroot('/tmp')\n    print('chroot')\n"
         "except OSError:\n    print(-1)\n"
     )
-    assert play(source).stdout.split() == ["-1"] * 5
+    assert play(source).stdout.split() == ["-1"] * 8
 
 
 def test_links_lead_nowhere(tmp_path):

@@ -59,16 +59,20 @@ def stranger(slot: int) -> int:
     return STRANGERS + (os.getpid() % (1 << 22)) * 128 + slot % 128
 
 
-def command(slot: int, space_mb: int, binds: tuple[Bind, ...], info: int) -> list[str]:
+def command(
+    slot: int, space_mb: int, binds: tuple[Bind, ...], info: int, calls: int | None
+) -> list[str]:
     """What to put before a command so that it runs behind the wall.
 
     `info` is a file descriptor to which bubblewrap writes the process id, out here, of process 1 in
-    there: its own, which no program can reach, and with which everything in there dies.
+    there: its own, which no program can reach, and with which everything in there dies. `calls` is
+    one from which it reads the filter of system calls.
     """
     as_root = os.getuid() == 0
     words = [program(), "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session"]
     words += ["--hostname", "sandbox", "--info-fd", str(info), "--cap-drop", "ALL"]
+    words += [] if calls is None else ["--seccomp", str(calls)]
     if as_root:
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:

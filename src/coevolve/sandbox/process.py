@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import SandboxError
-from coevolve.sandbox import bubblewrap
+from coevolve.sandbox import bubblewrap, seccomp
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
 from coevolve.sandbox.channel import Channel, Gone, Late
 
@@ -39,6 +39,17 @@ def text() -> str:
     return f"import binascii,marshal;exec(marshal.loads(binascii.a2b_base64('{packed}')))"
 
 
+def filter_file() -> int | None:
+    """The filter of system calls as an open file, None where there is none."""
+    calls = seccomp.program()
+    if calls is None:
+        return None
+    file = os.memfd_create("calls")
+    os.write(file, calls)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
 class Worker:
     """A process that takes one job. Whoever has it must `end` it."""
 
@@ -51,7 +62,9 @@ class Worker:
                     bubblewrap.give(bind.source, bubblewrap.stranger(slot))
         heard, told = os.pipe()
         self.reported, self.report = os.pipe()
-        words = bubblewrap.command(slot, space_mb, binds, told) if self.walled else []
+        calls = filter_file() if self.walled else None
+        words = bubblewrap.command(slot, space_mb, binds, told, calls) if self.walled else []
+        passed = [told, self.report] + ([] if calls is None else [calls])
         try:
             self.process = subprocess.Popen(
                 [*words, PYTHON, "-I", "-S", "-B", "-c", text()],
@@ -59,14 +72,14 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                pass_fds=(told, self.report),
+                pass_fds=passed,
                 env=ENVIRONMENT,
                 cwd=self.folder.name if self.folder else "/",
                 start_new_session=not self.walled,
             )
         finally:
-            os.close(told)
-            os.close(self.report)
+            for file in passed:
+                os.close(file)
         assert self.process.stdin and self.process.stdout  # noqa: PT018
         assert self.process.stderr
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())

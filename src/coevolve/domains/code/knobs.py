@@ -29,7 +29,7 @@ def make_knobs() -> tuple[Knob, ...]:
             "mean length of ordinary hidden inputs, in characters", integer=True,
         ),
         Knob(
-            "large.share", 0, 1, 0.3, "share of tasks",
+            "large.share", 0, 1, 0.2, "share of tasks",
             "share of tasks with hidden tests so large that only a fast algorithm passes", harder=1,
         ),
         Knob("tests.count", 4, 24, 8, "tests", "mean number of hidden tests", integer=True),
