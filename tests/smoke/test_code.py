@@ -41,7 +41,7 @@ def test_scripts_are_measured() -> None:
     done = coevolve("evaluate", "-d", "code", *words)
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    rates = {found["policy"]: found["valid"] for found in facts["policies"]}
+    rates = {found["policy"]: found["valid"] for found in facts}
     assert rates == {"oracle": 1.0, "cheater": 0.0}
 
 
