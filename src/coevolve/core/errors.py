@@ -30,6 +30,10 @@ class PolicyError(CoevolveError):
     """A policy could not be asked: not a bad answer, but none."""
 
 
+class SandboxError(CoevolveError):
+    """A sandbox could not be started or kept: not a bad program, but none that ran."""
+
+
 class EngineError(CoevolveError):
     """Training could not go on: no memory, no disk, or a library that failed."""
 

@@ -10,6 +10,7 @@ from coevolve.domains.base import Domain
 BUILT_IN = {
     "lake": "coevolve.domains.lake.domain:LakeDomain",
     "engineering": "coevolve.engineering.domain:EngineeringDomain",
+    "code": "coevolve.domains.code.domain:CodeDomain",
 }
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""

@@ -8,7 +8,7 @@ from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, has_turns
-from coevolve.evaluation.judge import judge, record
+from coevolve.evaluation.judge import each, judge, record
 from coevolve.evidence.store import write
 from coevolve.policies.base import Completion, Prompt
 
@@ -62,7 +62,7 @@ class Recorder:
 
     def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
         """The rollouts of one step, on their way to disk."""
-        rollouts = [self.judged(attempt, step) for attempt in attempts]
+        rollouts = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
         path = self.folder / f"step-{step:06d}-{self.process}.parquet"
         self.pending.append(self.writer.submit(write, rollouts, path))
         return rollouts
