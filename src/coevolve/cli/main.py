@@ -10,6 +10,7 @@ from coevolve import __version__
 from coevolve.cli import (
     asking,
     checking,
+    comparing,
     diagnosing,
     evaluating,
     pocket,
@@ -39,6 +40,8 @@ Start here:
 
   coevolve train grpo --policy pocket                      train a small model on two cores
 
+  coevolve compare main --dry-run                          engineers side by side, over seeds
+
   coevolve check lake                                      put a domain through its paces
 """,
 )
@@ -50,6 +53,7 @@ app.command("diagnose")(diagnosing.diagnose)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
+app.command("compare")(comparing.compare)
 app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)

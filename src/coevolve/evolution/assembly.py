@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
 from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.base import Engineer
+from coevolve.engineers.context import MODULES
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
 from coevolve.engines.base import Engine, Observe
@@ -29,13 +31,20 @@ def create(
     experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
+    check(experiment)
+    ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
+    return assembled(experiment, ledger, engine, observe, say)
+
+
+def check(experiment: Experiment) -> None:
+    """Refuse names that nothing stands for, before anything is begun."""
     for name in experiment.engineers:
         if name in ENGINEERS or name in (*MODELS, "smollm2"):
             continue
         if not name.startswith(("http://", "https://")) and "/" not in name:
             make_engineer(name)  # unknown: says so, with the nearest name
-    ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
-    return assembled(experiment, ledger, engine, observe, say)
+    for name in experiment.context:
+        lookup("context module", name, MODULES)
 
 
 def reopen(folder: Path, engine: Engine, observe: Observe, say: Say) -> Rounds:
@@ -49,6 +58,13 @@ def assembled(
     experiment: Experiment, ledger: Ledger, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """The parts of a run, put together."""
+    measuring = measuring_of(experiment)
+    engineers = maker(experiment, measuring.load)
+    return Rounds(experiment, ledger, measuring.domain, engine, engineers, measuring, observe, say)
+
+
+def measuring_of(experiment: Experiment) -> Measuring:
+    """How the checkpoints of an experiment are loaded and measured."""
     domain = get_domain(experiment.domain)
     loaded: dict[str, tuple[Policy, str]] = {}
 
@@ -59,9 +75,7 @@ def assembled(
             loaded[name] = get_policy(name, domain, experiment.style)
         return loaded[name]
 
-    measuring = Measuring(experiment, domain, load)
-    engineers = maker(experiment, load)
-    return Rounds(experiment, ledger, domain, engine, engineers, measuring, observe, say)
+    return Measuring(experiment, domain, load)
 
 
 def maker(

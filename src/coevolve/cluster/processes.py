@@ -1,0 +1,95 @@
+"""Work in processes of this machine, a few side by side."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from coevolve.cluster.base import LOG, Ended
+
+Process = subprocess.Popen[str]
+POLL_S = 0.3
+GRACE_S = 10.0
+"""How long a process may take to end by itself when it is told to."""
+
+
+def side_by_side() -> int:
+    """How many processes this machine takes: one for every two cores."""
+    return max(1, (os.cpu_count() or 1) // 2)
+
+
+class Processes:
+    """Every folder gets a process of its own, so that memory and crashes stay apart."""
+
+    def __init__(self, at_once: int = 0, retries: int = 2) -> None:
+        self.at_once = at_once or side_by_side()
+        self.retries = retries
+        """How often work is begun again whose process was killed."""
+
+    def run(
+        self, work: str, folders: Sequence[Path], tick: Callable[[], None]
+    ) -> Generator[Ended, None, None]:
+        waiting, lost = deque(folders), Counter[Path]()
+        running: dict[Path, Process] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.at_once:
+                    folder = waiting.popleft()
+                    running[folder] = start(work, folder)
+                for folder, process in list(running.items()):
+                    if process.poll() is None:
+                        continue
+                    del running[folder]
+                    failure = failure_of(process)
+                    if process.returncode < 0 and lost[folder] < self.retries:
+                        lost[folder] += 1
+                        waiting.append(folder)
+                    else:
+                        yield Ended(folder, failure)
+                tick()
+                time.sleep(POLL_S)
+        finally:
+            stop(running.values())
+
+
+def start(work: str, folder: Path) -> Process:
+    """A process in a group of its own, so that it can be ended with all that it starts."""
+    with (folder / LOG).open("a", encoding="utf-8") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "coevolve.cluster.worker", work, str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+
+def failure_of(process: Process) -> str:
+    """What a process that is over said about it."""
+    with process:
+        assert process.stdout is not None
+        said = process.stdout.read()
+    if process.returncode == 0:
+        failure: str = json.loads(said)
+        return failure
+    if process.returncode < 0:
+        return f"the process was killed by {signal.Signals(-process.returncode).name}"
+    return f"the process ended with {process.returncode}"
+
+
+def stop(processes: Collection[Process]) -> None:
+    """End processes and whatever they started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        end = time.monotonic() + GRACE_S
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, end - time.monotonic()))
+    for process in processes:
+        process.__exit__(None, None, None)

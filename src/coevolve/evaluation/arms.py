@@ -1,0 +1,137 @@
+"""What came of the arms of a comparison, and the one table that follows from it.
+
+Invariant: arms are compared by seeds that both have finished, on the very same tasks.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import Value
+from coevolve.evaluation.seeds import Change, Mean, change, holm, mean_rate
+from coevolve.harness.comparison import UNTRAINED, Job
+
+FILE = "result.json"
+
+
+class ArmResult(Value):
+    """One arm with one seed, finished."""
+
+    job: Job
+    policy: str
+    """What it ended with."""
+    ended: str
+    """done, or why it ended early."""
+    tasks_hash: str
+    """Of the fresh tasks."""
+    valid: tuple[bool, ...]
+    """What came of each fresh task."""
+    optimal: tuple[bool, ...]
+    calls: int = 0
+    """How often an engineer was asked."""
+    unusable: int = 0
+    """Proposals that could not be used."""
+    taken: int = 0
+    """Proposals that were trained on."""
+    reverted: int = 0
+    """Rounds that the gate took back."""
+    train_rollouts: int = 0
+    probe_rollouts: int = 0
+    tokens: int = 0
+    """Read and drawn, by trainee and engineers."""
+    seconds: float = 0.0
+    money: float = 0.0
+
+
+def load_result(folder: Path) -> ArmResult | None:
+    """The result in the folder of an arm, None if it is not finished."""
+    path = folder / FILE
+    try:
+        return ArmResult.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError):
+        raise UserError(
+            f"cannot read {path}; move it away, and the arm is measured again"
+        ) from None
+
+
+class Row(NamedTuple):
+    """An arm over all its seeds."""
+
+    arm: str
+    seeds: tuple[int, ...]
+    valid: Mean
+    optimal: Mean
+    tasks: int
+    """Per seed."""
+    by_seed: tuple[float, ...]
+    """Valid rates."""
+    valid_change: Change | None
+    """From the reference, over the seeds that both have; None for the reference itself."""
+    optimal_change: Change | None
+    p_holm: float | None
+    """p of the change of the valid rate, corrected for how many arms are compared."""
+    totals: dict[str, float]
+    """Mean per seed of what it did and took."""
+
+    def as_json(self) -> dict[str, Any]:
+        found = {
+            name: value.as_json() if isinstance(value, Mean | Change) else value
+            for name, value in self._asdict().items()
+        }
+        return {**found, "seeds": list(self.seeds), "by_seed": list(self.by_seed)}
+
+
+TOTALS = (
+    "calls", "unusable", "taken", "reverted", "train_rollouts", "probe_rollouts", "tokens",
+    "seconds", "money",
+)  # fmt: skip
+
+
+def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
+    """A row per arm, best first, then the untrained policy."""
+    found: dict[str, dict[int, ArmResult]] = {}
+    for result in results:
+        found.setdefault(result.job.arm, {})[result.job.seed] = result
+    against = found.get(reference, {})
+    rows = [row(arm, seeds, {} if arm == reference else against) for arm, seeds in found.items()]
+    compared = [r for r in rows if r.valid_change is not None and r.arm != UNTRAINED]
+    corrected = holm([r.valid_change.p for r in compared if r.valid_change])
+    by_arm = dict(zip((r.arm for r in compared), corrected, strict=True))
+    rows = [r._replace(p_holm=by_arm.get(r.arm)) for r in rows]
+    return sorted(rows, key=lambda r: (r.arm == UNTRAINED, -r.valid.mean))
+
+
+def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResult]) -> Row:
+    """One arm beside the reference."""
+    results = [found[seed] for seed in sorted(found)]
+    both = sorted(found.keys() & against.keys())
+    for seed in both:
+        if found[seed].tasks_hash != against[seed].tasks_hash:
+            raise UserError(
+                f"{found[seed].job.name} and {against[seed].job.name} were measured on different "
+                "tasks; move one of them away, and it is run again"
+            )
+    pairs = [(against[seed], found[seed]) for seed in both]
+    return Row(
+        arm=arm,
+        seeds=tuple(sorted(found)),
+        valid=mean_rate([result.valid for result in results]),
+        optimal=mean_rate([result.optimal for result in results]),
+        tasks=len(results[0].valid),
+        by_seed=tuple(sum(result.valid) / len(result.valid) for result in results),
+        valid_change=change([a.valid for a, _ in pairs], [b.valid for _, b in pairs])
+        if pairs
+        else None,
+        optimal_change=change([a.optimal for a, _ in pairs], [b.optimal for _, b in pairs])
+        if pairs
+        else None,
+        p_holm=None,
+        totals={
+            name: sum(getattr(result, name) for result in results) / len(results) for name in TOTALS
+        },
+    )

@@ -1,0 +1,96 @@
+"""Estimates over seeds: each seed is one whole run, and runs with the same seed are paired.
+
+Tasks within a run share its luck, so with several seeds only the seeds are counted. With one seed
+there is nothing but tasks to count, and `over` says so.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from coevolve.evaluation.paired import paired
+from coevolve.evaluation.statistics import wilson
+
+Over = Literal["seeds", "tasks"]
+Outcomes = Sequence[Sequence[bool]]
+"""For each seed, what came of every task."""
+
+
+class Mean(NamedTuple):
+    """A mean rate with its interval (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    over: Over
+    """What n counts, and the interval generalises over."""
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class Change(NamedTuple):
+    """A mean difference of pairs with its interval (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    """Two-sided: chance of at least such a difference if there were none."""
+    n: int
+    over: Over
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+def mean_rate(outcomes: Outcomes) -> Mean:
+    """The mean over seeds with Student's interval; of one seed, Wilson's over its tasks."""
+    rates = [float(np.mean(one)) for one in outcomes]
+    if len(rates) == 1:
+        rate = wilson(sum(outcomes[0]), len(outcomes[0]))
+        return Mean(rate.value, rate.low, rate.high, rate.n, "tasks")
+    mean, reach = student(rates)
+    return Mean(mean, max(0.0, mean - reach), min(1.0, mean + reach), len(rates), "seeds")
+
+
+def change(before: Outcomes, after: Outcomes, seed: int = 0) -> Change:
+    """Paired: by seeds with Student's test, or for one seed by tasks with a bootstrap."""
+    if len(before) == 1:
+        one = paired([float(v) for v in before[0]], [float(v) for v in after[0]], seed)
+        return Change(one.mean, one.low, one.high, one.p, one.n, "tasks")
+    changes = [
+        float(np.mean(new)) - float(np.mean(old)) for old, new in zip(before, after, strict=True)
+    ]
+    mean, reach = student(changes)
+    if reach > 0:
+        p = float(stats.ttest_1samp(changes, 0.0).pvalue)
+    else:  # all seeds agree to the last digit, of which Student's test would make certainty
+        p = 1.0 if mean == 0 else 2 * 0.5 ** len(changes)
+    return Change(mean, mean - reach, mean + reach, p, len(changes), "seeds")
+
+
+def student(values: Sequence[float]) -> tuple[float, float]:
+    """The mean, and how far Student's 95 % interval reaches to either side."""
+    n = len(values)
+    spread = float(np.std(values, ddof=1))
+    reach = float(stats.t.ppf(0.975, n - 1)) * spread / n**0.5 if spread > 1e-12 else 0.0
+    return float(np.mean(values)), reach
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p values made larger for how many were looked at (Holm)."""
+    order = sorted(range(len(ps)), key=lambda place: ps[place])
+    found, largest = [1.0] * len(ps), 0.0
+    for rank, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[place]))
+        found[place] = largest
+    return found
+
+
+def chance(p: float) -> str:
+    """A p value in as many digits as it is good for."""
+    return "<0.001" if p < 0.001 else f"{p:.2g}"

@@ -1,0 +1,85 @@
+"""What tests of comparisons share: arms whose training is pretended."""
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import UserError
+from coevolve.core.task import Task
+from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evolution import arms
+from coevolve.harness.comparison import Comparison, make_comparison
+
+SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
+
+
+def comparison(**changes: Any) -> Comparison:
+    """A small comparison with a script for a policy."""
+    return make_comparison(
+        {
+            "name": "test", "seeds": 1, "tasks": 40,
+            "experiment": {
+                "policy": "greedy", "rounds": 2, "knobs": SMALL,
+                "recipe": {"steps": 2, "tasks": 4},
+                "measured": {"dev": 24, "gate": 40, "knobs": SMALL},
+                "backtest": {"tasks": 8, "samples": 2},
+            },
+            "arms": {"fixed": {"engineers": ["fixed"]}, "frontier": {"engineers": ["frontier"]}},
+            **changes,
+        },
+        "test",
+    )  # fmt: skip
+
+
+class Pretended:
+    """An engine that takes a moment, and whose policy is decided by its tasks."""
+
+    name = "pretended"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.stages = seconds, []  # type: ignore[var-annotated]
+
+    def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        self.stages.append((stage, list(tasks)))
+        time.sleep(self.seconds)
+        mixed = hashlib.sha256(" ".join(task.id for task in tasks).encode()).digest()[0]
+        policy = ("greedy", "prioritised", "waiter")[mixed % 3]
+        return Result(policy=policy, steps=stage.recipe.steps, rollouts=64, tokens=640, seconds=1.0)
+
+    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
+        return []
+
+
+def quick(folder: Path) -> None:
+    arms.finish(folder, Pretended())
+
+
+def slow(folder: Path) -> None:
+    """Long enough to be killed in the middle."""
+    arms.finish(folder, Pretended(1.5))
+
+
+def failing(folder: Path) -> None:
+    """One arm has a user's mistake in it, another a programmer's."""
+    if "frontier/seed-0" in str(folder):
+        raise UserError("no such thing")
+    if "fixed/seed-0" in str(folder):
+        raise ZeroDivisionError("by zero")
+    quick(folder)
+
+
+def dying(folder: Path) -> None:
+    """The first process in each folder is killed at its second round."""
+    if (folder / "rounds/00/gate.json").exists() or "untrained" in str(folder):
+        return quick(folder)
+
+    class Dying(Pretended):
+        def train(self, stage: Stage, *rest: Any) -> Result:
+            if stage.folder.parent.name == "01":
+                os.kill(os.getpid(), 9)
+            return super().train(stage, *rest)
+
+    return arms.finish(folder, Dying())

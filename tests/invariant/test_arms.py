@@ -1,0 +1,249 @@
+"""Arms of one seed share what they must, and an arm that is killed ends as if it had not been."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arms import Pretended, comparison
+
+from coevolve.cluster.comparing import Outcome, run_comparison
+from coevolve.cluster.processes import Processes
+from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
+from coevolve.evaluation.arms import ArmResult, load_result, table
+from coevolve.evolution import arms
+from coevolve.evolution.assembly import measuring_of
+from coevolve.harness.comparison import Comparison
+from coevolve.ledger.ledger import Ledger
+
+TESTS = str(Path(__file__).parents[1])
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes find the stand-ins of these tests."""
+    monkeypatch.setenv("PYTHONPATH", TESTS, prepend=os.pathsep)
+
+
+def run(one: Comparison, output: Path, work: str = "arms:quick", **options: Any) -> Outcome:
+    said: list[str] = []
+    outcome = run_comparison(
+        one, output, Processes(2, **options), lambda line, left: said.append(line), work
+    )
+    assert said
+    return outcome
+
+
+def facts(outcome: Outcome) -> list[dict[str, Any]]:
+    """The table, without how long it took."""
+    found = [row.as_json() for row in table(outcome.results, "fixed")]
+    for row in found:
+        del row["totals"]["seconds"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[ArmResult]:
+    """What comes of two seeds that nothing disturbed, done in this process."""
+    output = tmp_path_factory.mktemp("whole")
+    results = []
+    for job in comparison(seeds=2).jobs():
+        folder = output / job.name
+        folder.mkdir(parents=True)
+        (folder / arms.JOB).write_text(job.model_dump_json())
+        arms.finish(folder, Pretended(), lambda line: None)
+        results.append(load_result(folder))
+    return [one for one in results if one]
+
+
+@pytest.fixture(scope="module")
+def expected(whole: list[ArmResult]) -> list[dict[str, Any]]:
+    """The table of one seed."""
+    return facts(Outcome([one for one in whole if one.job.seed == 0], {}))
+
+
+def test_arms_of_one_seed_share_tasks_knobs_and_base(tmp_path: Path) -> None:
+    first: dict[int, Any] = {}
+    for job in comparison(seeds=2).jobs():
+        folder = tmp_path / job.name
+        folder.mkdir(parents=True)
+        (folder / arms.JOB).write_text(job.model_dump_json())
+        engine = Pretended()
+        arms.finish(folder, engine, lambda line: None)
+        result = load_result(folder)
+        assert result is not None
+        if not job.trains:
+            first[job.seed] = [result.tasks_hash]
+            continue
+        hashes = [
+            json.loads((folder / place / "evaluation.json").read_text())["tasks_hash"]
+            for place in ("base/gate", "rounds/00/dev", "rounds/00/gate", "rounds/01/gate")
+        ]
+        base = json.loads((folder / "rounds/00/base.json").read_text())["payload"]
+        base = [base["valid"], job.seed]
+        stage, tasks = engine.stages[0]
+        shared = [result.tasks_hash, *hashes, base, stage.seed, [task.id for task in tasks]]
+        if len(first[job.seed]) == 1:
+            assert first[job.seed][0] == shared[0]
+            first[job.seed] = shared
+        assert first[job.seed] == shared
+    assert all(one != other for one, other in zip(first[0], first[1], strict=True))
+
+
+def test_fresh_tasks_are_of_dev_and_decided_nothing() -> None:
+    for job in comparison().jobs()[:2]:
+        measuring = measuring_of(job.experiment)
+        tasks = arms.fresh(measuring, 60)
+        assert len(tasks) == 60
+        assert {task.split for task in tasks} == {Split.DEV}
+        used = {task.id for task in (*measuring.dev, *measuring.gate)}
+        assert not used & {task.id for task in tasks}
+
+
+def test_processes_give_the_table_and_nothing_is_run_twice(
+    tmp_path: Path, expected: list[dict[str, Any]]
+) -> None:
+    assert facts(run(comparison(), tmp_path)) == expected
+    # A work that cannot succeed shows that no work is done.
+    assert facts(run(comparison(), tmp_path, "arms:none")) == expected
+    with pytest.raises(UserError, match=r"experiment\.rounds 2, not 1"):
+        run(comparison(experiment={"policy": "greedy", "rounds": 1}), tmp_path)
+
+
+def test_a_failed_arm_stops_no_other_and_is_tried_again(
+    tmp_path: Path, expected: list[dict[str, Any]]
+) -> None:
+    outcome = run(comparison(), tmp_path, "arms:failing")
+    assert outcome.failures == {
+        "frontier/seed-0": "no such thing", "fixed/seed-0": "ZeroDivisionError: by zero",
+    }  # fmt: skip
+    assert [one.job.arm for one in outcome.results] == ["untrained"]
+    assert "Traceback" in (tmp_path / "fixed/seed-0/log.txt").read_text()
+    assert facts(run(comparison(), tmp_path)) == expected
+
+
+def test_a_killed_process_is_begun_again_and_resumes(
+    tmp_path: Path, expected: list[dict[str, Any]]
+) -> None:
+    assert facts(run(comparison(), tmp_path, "arms:dying")) == expected
+    with Ledger.open(tmp_path / "fixed/seed-0") as ledger:
+        tried = [(e.round, e.phase) for e in ledger.events("began")]
+    assert tried.count((0, "train")) == 1
+    assert tried.count((1, "train")) == 2
+
+
+def test_what_is_killed_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dead.py").write_text(
+        "import os\ndef work(folder):\n"
+        "    print('again', flush=True)\n    os.kill(os.getpid(), 9)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (ended,) = Processes(1, retries=2).run("dead:work", [tmp_path], lambda: None)
+    assert ended == (tmp_path, "the process was killed by SIGKILL")
+    assert (tmp_path / "log.txt").read_text() == "again\n" * 3
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from arms import comparison
+from coevolve.cluster.comparing import run_comparison
+from coevolve.cluster.processes import Processes
+print("ready", flush=True)
+run_comparison(comparison(), Path(sys.argv[1]), Processes(2), lambda line, left: None, "arms:slow")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_processes_end_with_whoever_started_them(
+    tmp_path: Path, number: signal.Signals, expected: list[dict[str, Any]]
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+    ) as process:  # fmt: skip
+        until(lambda: list(tmp_path.glob("*/*/rounds/00/train.json")))
+        writers = {int(path.read_text()) for path in tmp_path.glob("*/*/lock") if path.read_text()}
+        process.send_signal(number)
+        process.wait(30)
+    until(lambda: not any(map(alive, writers)))
+    assert writers
+    assert facts(run(comparison(), tmp_path)) == expected
+
+
+def until(true: Any, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    """Whether a process goes on; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Any]:
+    """A Ray cluster of two machines that are both this one."""
+    pytest.importorskip("ray", reason="needs the extra `cluster`")
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", TESTS, prepend=os.pathsep)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        cluster.add_node(num_cpus=1)
+        yield cluster
+        cluster.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_no_machine_has_is_refused(tmp_path: Path, two_nodes: Any) -> None:
+    from coevolve.cluster.ray import RayCluster
+
+    cluster = RayCluster(two_nodes.address, cpus=3, gpus=1)
+    with pytest.raises(UserError, match="asks for 3 CPUs and 1 GPUs, and no machine"):
+        run_comparison(comparison(), tmp_path, cluster, lambda line, left: None, "arms:quick")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_lost_machine_changes_nothing(
+    tmp_path: Path, two_nodes: Any, whole: list[ArmResult]
+) -> None:
+    from coevolve.cluster.ray import RayCluster
+
+    (lost,) = two_nodes.worker_nodes
+    killed: list[str] = []
+
+    def kill(line: str, left: float | None) -> None:
+        """As soon as both machines are in the middle of an arm, one is no more."""
+        begun = [
+            path
+            for path in tmp_path.glob("*/*")
+            if (path / "rounds/00/train.json").exists() and not (path / "result.json").exists()
+        ]
+        if len(begun) >= 2 and not killed:
+            killed.append(line)
+            two_nodes.remove_node(lost, allow_graceful=False)
+
+    cluster = RayCluster(two_nodes.address, cpus=1)
+    outcome = run_comparison(comparison(seeds=2), tmp_path, cluster, kill, "arms:slow")
+    assert killed
+    assert outcome.failures == {}
+    assert facts(outcome) == facts(Outcome(whole, {}))
+    tries = []
+    for folder in tmp_path.glob("f*/seed-*"):
+        with Ledger.open(folder) as ledger:
+            tries.append(len(ledger.events("began")) - len(ledger.events("phase")))
+    assert max(tries) >= 1  # an arm was broken off and went on elsewhere

@@ -1,0 +1,106 @@
+"""`coevolve compare` end to end: a small real comparison, its files, and what it refuses."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coevolve.cli.main import app
+from coevolve.core.errors import UserError
+
+SMALL = """
+name = "small"
+seeds = 1
+tasks = 16
+[experiment]
+rounds = 1
+start = "default"
+knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }
+recipe = { steps = 9, tasks = 2, group = 4, max_tokens = 64 }
+[experiment.measured]
+dev = 8
+gate = 8
+max_tokens = 64
+knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }
+[arms]
+fixed = { engineers = ["fixed"] }
+frontier = { engineers = ["frontier"] }
+"""
+
+
+def coevolve(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "coevolve.cli.main", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_small_comparison(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    (tmp_path / "small.toml").write_text(SMALL)
+    words = ("compare", str(tmp_path / "small.toml"), "--steps", "2", "-o", str(tmp_path / "out"))
+    done = coevolve(*words, "--at-once", "2", "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    facts = json.loads(done.stdout)
+    assert {row["arm"] for row in facts["table"]} == {"fixed", "frontier", "untrained"}
+    assert {row["valid"]["n"] for row in facts["table"]} == {16}
+    by_arm = {result["arm"]: result for result in facts["results"]}
+    assert by_arm["fixed"]["train_rollouts"] == by_arm["frontier"]["train_rollouts"] == 16
+    assert by_arm["fixed"]["tasks_hash"] == by_arm["untrained"]["tasks_hash"]
+    assert by_arm["fixed"]["policy"].startswith(str(tmp_path / "out/fixed/seed-0"))
+    assert "--steps 2" in facts["command"]
+    assert json.loads((tmp_path / "out/comparison.json").read_text()) == facts
+    assert (tmp_path / "out/comparison.png").stat().st_size > 10_000
+    assert "fixed/seed-0: round 0, train" in done.stderr
+    again = coevolve(*words)
+    assert "3 of 3 were finished before" in again.stderr
+    assert "frontier" in again.stdout
+    other = coevolve(*words[:-4], "--steps", "3", "-o", str(tmp_path / "out"))
+    assert other.returncode == 2
+    assert "experiment.recipe.steps 2, not 3" in other.stderr
+
+
+def said_by(*words: str) -> str:
+    """What a command prints, in this process."""
+    return CliRunner().invoke(app, ["compare", *words], catch_exceptions=False).stdout
+
+
+def test_what_would_run_is_shown() -> None:
+    plan = said_by("main", "--dry-run", "--seeds", "2", "-a", "fixed", "-a", "bandit", "--json")
+    facts = json.loads(plan)
+    assert facts["seeds"] == [0, 1]
+    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 640, "measure": 2100}
+    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 640 + 2100))
+    shown = coevolve("compare", "gate", "--dry-run").stdout
+    assert "random-unguarded" in shown
+    assert "4,608" in shown
+    listed = json.loads(said_by("--list", "--json"))
+    assert set(listed) == {"main", "context", "gate"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("mian",), "did you mean 'main'"),
+        (("main", "--arm", "frontir"), "did you mean 'frontier'"),
+        (("main", "--seeds", "x"), "--seeds 'x' is neither"),
+        (("main", "--recipe", "step=2"), "did you mean 'steps'"),
+        (("main", "--recipe", "steps"), "is not NAME=VALUE"),
+        (("main", "--steps", "2", "-r", "learning_rate=-1"), "recipe.learning_rate"),
+    ],
+)
+def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UserError) as error:
+        said_by(*words, "--dry-run")
+    assert said in str(error.value)
+
+
+def test_no_ray_cluster_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="needs the extra `cluster`")
+    done = coevolve(
+        "compare", "main", "-a", "fixed", "--ray", "127.0.0.1:1", "-o", str(tmp_path / "out")
+    )
+    assert done.returncode == 2
+    assert "no Ray cluster at '127.0.0.1:1'" in done.stderr
+    assert "Traceback" not in done.stderr

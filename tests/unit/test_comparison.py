@@ -1,0 +1,109 @@
+"""Comparisons: what can be written, what is refused, and what follows for each arm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arms import comparison
+
+from coevolve.core.errors import UserError
+from coevolve.engineers.context import VARIANTS
+from coevolve.evolution.assembly import check
+from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
+
+
+def test_arms_change_what_they_name_and_nothing_else() -> None:
+    one = comparison(
+        arms={"fixed": {"engineers": ["fixed"]}, "open": {"gate": {"on": False}}}, seeds=[3, 5]
+    )
+    assert one.seeds == (3, 5)
+    assert one.reference == "fixed"
+    fixed, opened = one.experiment_of("fixed", 5), one.experiment_of("open", 5)
+    assert (fixed.engineers, opened.engineers) == (("fixed",), ("frontier",))
+    assert (fixed.gate.on, opened.gate.on, opened.gate.margin) == (True, False, fixed.gate.margin)
+    assert fixed.seed == opened.seed == 5
+    assert fixed.measured == opened.measured
+    assert [job.name for job in one.jobs()] == [
+        "untrained/seed-3", "fixed/seed-3", "open/seed-3",
+        "untrained/seed-5", "fixed/seed-5", "open/seed-5",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seeds": 0}, "seeds"),
+        ({"seeds": [1, 1]}, "listed twice"),
+        ({"seeds": "many"}, "seeds"),
+        ({"arms": {}}, "arms"),
+        ({"arms": {"a/b": {}}}, "a/b"),
+        ({"arms": {"untrained": {}}}, "untrained"),
+        ({"arms": {"a": {"seed": 3}}}, "arm a sets seed"),
+        ({"arms": {"a": {}, "b": {"measured": {"dev": 99}}}}, "arm b sets measured"),
+        ({"arms": {"a": {"enginers": ["fixed"]}}}, "enginers"),
+        ({"arms": {"a": {}, "b": {"rounds": 3}}}, "arm b trains on 192 rollouts and a on 128"),
+        ({"experiment": {"rounds": 0}}, "rounds"),
+        ({"tasks": 1}, "tasks"),
+        ({"sedes": 1}, "sedes"),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match="test") as error:
+        comparison(**changes)
+    assert said in str(error.value)
+
+
+def test_equal_rollouts_in_another_shape_may_be_compared() -> None:
+    found = comparison(arms={"a": {}, "b": {"recipe": {"steps": 4, "tasks": 2}}})
+    assert found.experiment_of("b", 0).recipe.steps == 4
+
+
+def test_expected_rollouts() -> None:
+    untrained, fixed, *_ = comparison().jobs()
+    assert expected(untrained) == (0, 0, 40)
+    # two rounds of 2 x 4 x 8; one backtest of two candidates; gate 3 times, dev twice, fresh tasks
+    assert expected(fixed) == (128, 2 * 8 * 2, 3 * 40 + 2 * 24 + 40)
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_shipped_comparisons_are_valid(name: str) -> None:
+    found = load_comparison(name, {})
+    assert found.name == name
+    assert found.reference == "fixed"
+    for job in found.jobs():
+        assert job.experiment.policy == "pocket"
+        check(job.experiment)
+
+
+def test_the_paper_is_among_them() -> None:
+    main = load_comparison("main", {})
+    assert {
+        "fixed", "uniform", "learnability", "bandit", "ceiling", "frontier", "policy", "base",
+    } <= set(main.arms)  # fmt: skip
+    context = load_comparison("context", {})
+    assert {arm: context.experiment_of(arm, 0).context for arm in VARIANTS} == VARIANTS
+
+
+def test_the_command_line_changes_and_selects(tmp_path: Path) -> None:
+    changes = {"seeds": [7], "experiment": {"recipe": {"steps": "2"}, "rounds": 1}}
+    found = load_comparison("main", changes, ["frontier", "fixed"])
+    assert list(found.arms) == ["fixed", "frontier"]
+    experiment = found.experiment_of("frontier", 7)
+    assert (experiment.rounds, experiment.recipe.steps, experiment.recipe.tasks) == (1, 2, 16)
+    with pytest.raises(UserError, match="did you mean 'frontier'"):
+        load_comparison("main", {}, ["frontir"])
+    with pytest.raises(UserError, match="did you mean 'main'"):
+        load_comparison("mian", {})
+    with pytest.raises(UserError, match="cannot read"):
+        load_comparison(str(tmp_path / "none.toml"), {})
+    (tmp_path / "bad.toml").write_text("name = ")
+    with pytest.raises(UserError, match="is not TOML"):
+        load_comparison(str(tmp_path / "bad.toml"), {})
+
+
+def test_names_in_an_arm_are_checked_before_anything_runs() -> None:
+    wrong = make_comparison(
+        {"name": "x", "seeds": 1, "arms": {"a": {"context": ["F", "Q"]}}}, "test"
+    )
+    with pytest.raises(UserError, match="unknown context module 'Q'"):
+        check(wrong.experiment_of("a", 0))
