@@ -7,7 +7,10 @@ from importlib.metadata import entry_points
 from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
 
-BUILT_IN = {"lake": "coevolve.domains.lake.domain:LakeDomain"}
+BUILT_IN = {
+    "lake": "coevolve.domains.lake.domain:LakeDomain",
+    "math": "coevolve.domains.math.domain:MathDomain",
+}
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
 
