@@ -26,63 +26,13 @@ NUMBER = re.compile(
     \s?(?P<percent>%|percent\b)?\s?(?P<words>[A-Za-zµ°²³][A-Za-zµ°²³'/. -]*)?""",
     re.VERBOSE,
 )
-NUMBER_WORDS = frozenset(
-    [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "seventy",
-        "eighty",
-        "ninety",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-        "half",
-        "third",
-        "quarter",
-        "dozen",
-        "or",
-        "and",
-        "not",
-        "but",
-        "to",
-        "plus",
-        "minus",
-        "times",
-        "mod",
-        "pi",
-        "e",
-        "i",
-        "x",
-        "y",
-        "z",
-        "n",
-        "sqrt",
-    ]
-)
+AFTER = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
+sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred
+thousand million billion half third quarter dozen or and not but to plus minus times mod pi e i x
+y z n sqrt
+"""
+NUMBER_WORDS = frozenset(AFTER.split())
 """Words after a number that make it another number, or none."""
 MOST_WORDS = 4
 

@@ -1,4 +1,4 @@
-"""Tasks from elsewhere: GSM8K (`question`, `answer` with ####), AIME and MATH (`problem`, `answer`).
+"""Tasks from elsewhere: GSM8K (`question`, `answer` with ####), AIME (`problem`, `answer`).
 
 An answer that is a number is compared exactly; anything else is a formula, for math-verify.
 """

@@ -3,7 +3,6 @@
 Invariant: an answer that is no number is never right where a number is asked for.
 """
 
-from fractions import Fraction
 from typing import Any
 
 from coevolve.domains.math import symbolic
@@ -92,6 +91,8 @@ def judge_expression(data: dict[str, Any], content: str) -> tuple[str, str]:
         return "", ""
     if len(packed) > 3 and packed in pack(data["question"]):
         return "format", "a part of the question, not computed"
+    if content.count("=") > max(1, gold.count("=")):
+        return "format", "a chain of equations, not one answer"
     if problem := symbolic.refused(content):
         return "format", problem
     if symbolic.equal(gold, content):
@@ -102,10 +103,3 @@ def judge_expression(data: dict[str, Any], content: str) -> tuple[str, str]:
 def pack(text: str) -> str:
     """Text without gaps, to compare how answers are written."""
     return "".join(tidy(text).split())
-
-
-def number_of(data: dict[str, Any]) -> Fraction:
-    """The value of a task's answer."""
-    gold = read_number(data["answer"])
-    assert gold is not None
-    return gold.value

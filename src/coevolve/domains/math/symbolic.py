@@ -28,98 +28,18 @@ MOST_DIGITS = 20
 """In one number."""
 MOST_POWER = 1_000
 MOST_POWERS = 6
-COMMANDS = frozenset(
-    [
-        "frac",
-        "dfrac",
-        "tfrac",
-        "sqrt",
-        "pi",
-        "cdot",
-        "times",
-        "div",
-        "left",
-        "right",
-        "text",
-        "mathrm",
-        "mathbf",
-        "infty",
-        "cup",
-        "cap",
-        "in",
-        "notin",
-        "le",
-        "leq",
-        "ge",
-        "geq",
-        "lt",
-        "gt",
-        "ne",
-        "neq",
-        "pm",
-        "mp",
-        "circ",
-        "degree",
-        "log",
-        "ln",
-        "exp",
-        "sin",
-        "cos",
-        "tan",
-        "cot",
-        "sec",
-        "csc",
-        "arcsin",
-        "arccos",
-        "arctan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "theta",
-        "alpha",
-        "beta",
-        "gamma",
-        "delta",
-        "lambda",
-        "mu",
-        "omega",
-        "phi",
-        "rho",
-        "sigma",
-        "tau",
-        "varphi",
-        "pmatrix",
-        "bmatrix",
-        "matrix",
-        "begin",
-        "end",
-        "mathbb",
-        "emptyset",
-        "varnothing",
-        "setminus",
-        "binom",
-        "choose",
-        "lfloor",
-        "rfloor",
-        "lceil",
-        "rceil",
-        "langle",
-        "rangle",
-        "to",
-        "ldots",
-        "cdots",
-        "dots",
-        "quad",
-        "mid",
-        "operatorname",
-        "overline",
-        "hat",
-        "vec",
-        "displaystyle",
-    ]
-)
+LATEX = """
+frac dfrac tfrac sqrt pi cdot times div left right text mathrm mathbf infty cup cap in notin le leq
+ge geq lt gt ne neq pm mp circ degree log ln exp sin cos tan cot sec csc arcsin arccos arctan sinh
+cosh tanh theta alpha beta gamma delta lambda mu omega phi rho sigma tau varphi pmatrix bmatrix
+matrix begin end mathbb emptyset varnothing setminus binom lfloor rfloor lceil rceil langle rangle
+to ldots cdots dots quad mid operatorname overline hat vec displaystyle
+"""
+COMMANDS = frozenset(LATEX.split())
 NUMBERS = re.compile(r"[0-9][0-9,._]*")
 POWERS = re.compile(r"\^\s*\{?\s*[-+]?\s*([0-9.]+)")
+
+TOWER = re.compile(r"\^\s*(?:\{[^{}]*|\{?[^{}]*\}|\\?[A-Za-z0-9]+)\s*\^")
 
 
 def refused(latex: str) -> str:
@@ -132,7 +52,7 @@ def refused(latex: str) -> str:
     if any(len(number) > MOST_DIGITS for number in NUMBERS.findall(latex)):
         return f"a number of more than {MOST_DIGITS} digits"
     powers = POWERS.findall(latex)
-    if latex.count("^") > MOST_POWERS or re.search(r"\^\s*\{?[^{}]*\^", latex):
+    if latex.count("^") > MOST_POWERS or TOWER.search(latex):
         return "a tower of powers"
     if any(len(power.partition(".")[0]) > 3 for power in powers):
         return f"a power above {MOST_POWER}"

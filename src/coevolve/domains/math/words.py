@@ -129,9 +129,9 @@ def story(
         number = written(operand, form)
         event = rng.choice(EVENTS[operation])
         lines.append(event.format(**names, amount=measure.amount(number), n=number))
-    for number in aside:
+    for idle in aside:
         things = rng.choice([thing for thing in THINGS if thing != measure.noun])
-        line = rng.choice(ASIDES).format(name=name, friend=other, n=number, other=things)
+        line = rng.choice(ASIDES).format(name=name, friend=other, n=idle, other=things)
         lines.insert(rng.randint(1, len(lines)), line)
     if form == "percent":
         noun = measure.wanted
