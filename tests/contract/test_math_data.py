@@ -64,12 +64,26 @@ def surely_wrong(right: str, text: str) -> bool:
     last = max(text.rfind("\\boxed"), text.rfind("####"))
     if last < 0:
         return True
-    tail = text[last:].partition("\n")[0] if text.startswith("####", last) else text[last:]
-    plain = re.sub(r"\\times 10\^|10\^|\\frac|,", "", tail)
-    said = [digits.lstrip("0") for digits in re.findall(r"[0-9]+", plain)]
-    want = [digits.lstrip("0") for digits in re.findall(r"[0-9]+", right)]
-    scaled = any(mark in tail for mark in ("e", "E", "10^", "."))
-    return not scaled and [s for s in said if s][: len(want)] != [w for w in want if w]
+    line = text.startswith("####", last)
+    tail = text[last:].partition("\n")[0] if line else inside(text[last:])
+    if any(mark in tail for mark in ("e", "E", "10^", ".", "%")):  # may be the same number
+        return False
+    return digits(tail) != digits(right)
+
+
+def inside(text: str) -> str:
+    """Up to where the first brace is closed."""
+    depth = 0
+    for place, mark in enumerate(text):
+        depth += (mark == "{") - (mark == "}")
+        if mark == "}" and depth == 0:
+            return text[:place]
+    return text
+
+
+def digits(text: str) -> list[str]:
+    found = (digits.lstrip("0") for digits in re.findall(r"[0-9]+", text.replace(",", "")))
+    return [digits for digits in found if digits]
 
 
 FORMULAS = (r"\frac{\sqrt{3}}{2}", "(3, 14)", "x^{2}+7", r"\{5, 12\}", r"3\pi", "[2, 9)")
