@@ -11,6 +11,8 @@ BUILT_IN = {
     "lake": "coevolve.domains.lake.domain:LakeDomain",
     "math": "coevolve.domains.math.domain:MathDomain",
 }
+FAMILIES = {"reasoning": "coevolve.domains.reasoning.domain:ReasoningDomain"}
+"""Many domains of one kind: FAMILY.MEMBER, whose members the library behind them knows."""
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
 
@@ -26,12 +28,16 @@ def names() -> dict[str, Callable[[], Domain]]:
     return known
 
 
-def make(where: str) -> Domain:
+def make(where: str, *member: str) -> Domain:
     module, _, attribute = where.partition(":")
-    domain: Domain = getattr(import_module(module), attribute)()
+    domain: Domain = getattr(import_module(module), attribute)(*member)
     return domain
 
 
 def get_domain(name: str) -> Domain:
     """The domain called `name`."""
-    return lookup("domain", name, names())()
+    known = names()
+    family, _, member = name.partition(".")
+    if name not in known and member and family in FAMILIES:
+        return make(FAMILIES[family], member)
+    return lookup("domain", name, {**known, **{f"{f}.NAME": None for f in FAMILIES}})()  # type: ignore[misc]
