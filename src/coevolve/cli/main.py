@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
-from coevolve.cli import asking, checking, evaluating, pocket, running, tasks, training
+from coevolve.cli import asking, checking, evaluating, making, pocket, running, tasks, training
 from coevolve.core.errors import CoevolveError
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ Start here:
   coevolve train grpo --policy pocket                      train a small model on two cores
 
   coevolve check lake                                      put a domain through its paces
+
+  coevolve new-domain mine                                 begin a domain of your own
 """,
 )
 app.add_typer(tasks.app, name="tasks")
@@ -45,6 +47,7 @@ app.command("ask")(asking.ask)
 app.add_typer(pocket.app, name="pocket")
 app.command("check")(checking.check)
 app.command("domains")(checking.domains)
+app.command("new-domain")(making.new_domain)
 app.command("doctor")(checking.doctor)
 
 

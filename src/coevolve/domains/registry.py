@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any, NamedTuple
 
+from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
 
@@ -11,8 +13,23 @@ BUILT_IN = {
     "lake": "coevolve.domains.lake.domain:LakeDomain",
     "math": "coevolve.domains.math.domain:MathDomain",
 }
-FAMILIES = {"reasoning": "coevolve.domains.reasoning.domain:ReasoningDomain"}
-"""Many domains of one kind: FAMILY.MEMBER, whose members the library behind them knows."""
+
+
+class Family(NamedTuple):
+    """Many domains of one kind, called FAMILY.MEMBER; the library behind them knows which."""
+
+    make: str
+    members: str
+    summary: str
+
+
+FAMILIES = {
+    "reasoning": Family(
+        "coevolve.domains.reasoning.domain:ReasoningDomain",
+        "coevolve.domains.reasoning.domain:names",
+        "the data sets of reasoning-gym, such as reasoning.leg_counting",
+    )
+}
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
 
@@ -28,10 +45,21 @@ def names() -> dict[str, Callable[[], Domain]]:
     return known
 
 
+def attribute(where: str) -> Any:
+    """What `module:name` stands for."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
 def make(where: str, *member: str) -> Domain:
-    module, _, attribute = where.partition(":")
-    domain: Domain = getattr(import_module(module), attribute)(*member)
+    domain: Domain = attribute(where)(*member)
     return domain
+
+
+def members(family: str) -> list[str]:
+    """The domains of a family."""
+    found: list[str] = attribute(lookup("family of domains", family, FAMILIES).members)()
+    return [f"{family}.{member}" for member in found]
 
 
 def get_domain(name: str) -> Domain:
@@ -39,5 +67,7 @@ def get_domain(name: str) -> Domain:
     known = names()
     family, _, member = name.partition(".")
     if name not in known and member and family in FAMILIES:
-        return make(FAMILIES[family], member)
-    return lookup("domain", name, {**known, **{f"{f}.NAME": None for f in FAMILIES}})()  # type: ignore[misc]
+        return make(FAMILIES[family].make, member)
+    if name in FAMILIES:
+        raise UserError(f"'{name}' is many domains; `coevolve domains {name}` lists them")
+    return lookup("domain", name, known)()
