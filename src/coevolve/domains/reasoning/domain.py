@@ -48,7 +48,7 @@ SEED_BITS = 31
 
 def names() -> list[str]:
     """The data sets that can be used."""
-    return sorted(set(curriculum.DATASETS) - set(EXCLUDED))
+    return [name for name in curriculum.datasets() if name not in EXCLUDED]
 
 
 @lru_cache(maxsize=1_024)

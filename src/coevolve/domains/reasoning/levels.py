@@ -43,6 +43,11 @@ HIGHEST: dict[str, dict[str, int]] = {
 """Levels beyond which the library fails or takes many seconds for a task."""
 
 
+def datasets() -> list[str]:
+    """All data sets that the library has registered."""
+    return sorted(DATASETS)
+
+
 class Attribute(NamedTuple):
     """One attribute of a curriculum."""
 
