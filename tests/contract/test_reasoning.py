@@ -74,7 +74,7 @@ def padded_and_taken(name: str) -> list[str]:
 
 
 LENIENT = (
-    "game_of_life_halting", "fraction_simplification", "gsm_symbolic", "survo", "knights_knaves",
+    "letter_jumble", "fraction_simplification", "gsm_symbolic", "survo", "knights_knaves",
     "simple_integration", "quantum_lock", "leg_counting", "coin_flip", "complex_arithmetic",
 )  # fmt: skip
 
@@ -113,7 +113,7 @@ def test_other_right_answers_are_taken():
 
 EVALUATED = (
     "n_queens", "puzzle24", "simple_integration", "spiral_matrix", "binary_matrix",
-    "string_insertion", "polynomial_multiplication",
+    "string_insertion",
 )  # fmt: skip
 
 
