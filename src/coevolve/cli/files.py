@@ -10,13 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from coevolve.cli.hub import PREFIX, read_rows
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects of a JSONL file ('-' is standard input); blank lines are skipped."""
+    """Line numbers and objects of a JSONL file ('-' is standard input); blank lines are skipped.
+
+    A path that begins with `hf:` is a data set of the Hugging Face hub.
+    """
+    if str(path).startswith(PREFIX):
+        yield from enumerate(read_rows(str(path)), 1)
+        return
     try:
         source = opened(path)
     except OSError as error:

@@ -13,6 +13,7 @@ from coevolve.cli import (
     comparing,
     diagnosing,
     evaluating,
+    making,
     pocket,
     reporting,
     running,
@@ -43,6 +44,8 @@ Start here:
   coevolve compare main --dry-run                          engineers side by side, over seeds
 
   coevolve check lake                                      put a domain through its paces
+
+  coevolve new-domain mine                                 begin a domain of your own
 """,
 )
 app.add_typer(tasks.app, name="tasks")
@@ -61,6 +64,7 @@ app.command("ask")(asking.ask)
 app.add_typer(pocket.app, name="pocket")
 app.command("check")(checking.check)
 app.command("domains")(checking.domains)
+app.command("new-domain")(making.new_domain)
 app.command("doctor")(checking.doctor)
 
 
