@@ -96,11 +96,11 @@ def entry_of(dataset: str, levels: dict[str, int], seed: int) -> dict[str, Any]:
     """The task of a data set at some levels; raises one of REFUSALS where it has none."""
     if dataset not in CURRICULA:
         kind, settings = DATASETS[dataset]
-        entry: dict[str, Any] = kind(settings(seed=seed, size=1))[0]
-        return entry
-    source = opened(dataset, tuple(levels.items()))
-    source.seed = source.config.seed = seed  # what a new one would do, without reading files again
-    entry = source[0]
+        source = kind(settings(seed=seed, size=1))
+    else:
+        source = opened(dataset, tuple(levels.items()))
+        source.seed = source.config.seed = seed  # as a new one would, without reading files again
+    entry: dict[str, Any] = source[0]
     return entry
 
 
