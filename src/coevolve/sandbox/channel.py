@@ -32,7 +32,10 @@ class Channel:
     def send(self, message: dict[str, Any], deadline: float) -> None:
         """Pass a message in, before a time of the monotonic clock."""
         data = marshal.dumps(message)
-        view = memoryview(SIZE.pack(len(data)) + data)
+        self.write(SIZE.pack(len(data)) + data, deadline)
+
+    def write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
         while view:
             wait(self.inward, select.POLLOUT, deadline)
             try:

@@ -4,7 +4,6 @@ Invariant: what a program ought to answer never enters the sandbox it runs in. I
 and gives back text or plain values; whoever asks compares them out here.
 """
 
-import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,29 +16,24 @@ from coevolve.sandbox.limits import STOPS, Limits, Ran, Returned
 from coevolve.sandbox.pool import pool
 from coevolve.sandbox.process import Worker
 
-RESULT = struct.Struct(">BiddIII")
 GRACE_S = 10.0
 """What a busy machine may add to a time on the clock before a worker counts as taken over."""
 DEAD = Ran(stop="killed", code=-9, stdout="", stderr="", seconds=0.0, cpu_s=0.0)
 
 
 class Program:
-    """A compiled program in a sandbox of its own; each run is a process of its own there."""
+    """A program in a sandbox of its own; each run is a process of its own there."""
 
     def __init__(self, worker: Worker, source: str, limits: Limits) -> None:
         self.worker, self.limits = worker, limits
+        self.alive = True
         self.problem = ""
-        """Why it does not compile, empty if it does."""
+        """Why it does not compile, once it was tried; empty if it does."""
         job = {**limits.job("judge"), "source": source.encode("utf-8", "surrogatepass")}
         try:
-            deadline = self.deadline()
-            worker.give(job, deadline)
-            self.problem = self.hear(deadline).decode("utf-8", "replace")
-        except Gone:
-            self.problem = "too much for the compiler"
-        except Late:
-            self.problem = "takes too long to compile"
-        self.alive = not self.problem
+            worker.give(job, self.deadline())
+        except (Gone, Late):
+            raise SandboxError("a sandbox ended before its job began") from None
 
     def deadline(self) -> float:
         return time.monotonic() + self.limits.wall_s + GRACE_S
@@ -56,7 +50,7 @@ class Program:
         ran, value = self.attempt({"call": name, "arguments": tuple(arguments), "stdin": b""})
         if ran.stop != "ok" or not value.startswith("="):
             left = f"ExitError: ended with code {ran.code} before it returned"
-            return Returned(stop=ran.stop, error=value.removeprefix("!") or left)
+            return Returned(stop=ran.stop, error=value.lstrip("!") or left)
         try:
             return Returned(stop="ok", value=decode(value[1:]))
         except ValueError as error:
@@ -69,28 +63,31 @@ class Program:
         try:
             deadline = self.deadline()
             self.worker.channel.send(request, deadline)
-            data = self.hear(deadline)
-            stop, code, seconds, cpu_s, *sizes = RESULT.unpack_from(data)
-            if RESULT.size + sum(sizes) != len(data) or stop >= len(STOPS):
+            head, _, data = self.hear(deadline).partition(b"\n")
+            stop, code, wall_us, cpu_us, *sizes = map(int, head.split())
+            name = STOPS[stop]
+            if len(sizes) != 3 or min(sizes) < 0 or sum(sizes) != len(data):
                 raise Gone
         except Late:
             self.alive = False
             return DEAD.model_copy(update={"stop": "time"}), ""
-        except (Gone, struct.error):
+        except (Gone, ValueError, IndexError):
             self.alive = False
             return DEAD, ""
-        texts, at = [], RESULT.size
+        texts, at = [], 0
         for size in sizes:
             texts.append(data[at : at + size].decode("utf-8", "replace"))
             at += size
         ran = Ran(
-            stop=STOPS[stop],
+            stop=name,
             code=code,
             stdout=texts[0],
             stderr=texts[1],
-            seconds=seconds,
-            cpu_s=cpu_s,
+            seconds=wall_us / 1e6,
+            cpu_s=cpu_us / 1e6,
         )
+        if texts[2].startswith("!!"):
+            self.alive, self.problem = False, texts[2][2:]
         return ran, texts[2]
 
 

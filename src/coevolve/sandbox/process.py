@@ -1,12 +1,10 @@
 """One worker: a sandboxed process that waits for its one job, and how to be rid of it."""
 
-import base64
 import json
 import marshal
 import os
 import select
 import signal
-import struct
 import subprocess
 import tempfile
 import time
@@ -20,23 +18,31 @@ from coevolve.sandbox import bubblewrap, seccomp
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
 from coevolve.sandbox.channel import Channel, Gone, Late
 
-LEFT_OUT = ("from __future__", "from coevolve")
+LEFT_OUT = "from coevolve"
 START_S = 20.0
 """How long a worker may take to appear before the machine counts as broken."""
 
 
+LOADER = """\
+import marshal, posix
+size, data = int.from_bytes(posix.read(0, 4), "big"), b""
+while len(data) < size:
+    data += posix.read(0, size - len(data))
+exec(marshal.loads(data))
+"""
+"""What a worker starts with: it reads the rest, since it sees no file of this package."""
+
+
 @cache
-def text() -> str:
-    """The worker's program: it is sent whole and compiled, since it sees no file of this package
-    and a worker that compiled it first would take twice as long to start."""
+def code() -> bytes:
+    """The worker's program, compiled, since compiling takes as long as starting an interpreter."""
     folder = Path(__file__).parent
-    source = ["from __future__ import annotations\n"]
+    source: list[str] = []
     for name in ("codec.py", "worker.py"):
         lines = (folder / name).read_text("utf-8").splitlines(keepends=True)
         source += [line for line in lines if not line.startswith(LEFT_OUT)]
-    code = compile("".join(source), "worker", "exec", dont_inherit=True, optimize=2)
-    packed = base64.b64encode(marshal.dumps(code)).decode()
-    return f"import binascii,marshal;exec(marshal.loads(binascii.a2b_base64('{packed}')))"
+    data = marshal.dumps(compile("".join(source), "worker", "exec", dont_inherit=True, optimize=2))
+    return len(data).to_bytes(4, "big") + data
 
 
 def filter_file() -> int | None:
@@ -67,7 +73,7 @@ class Worker:
         passed = [told, self.report] + ([] if calls is None else [calls])
         try:
             self.process = subprocess.Popen(
-                [*words, PYTHON, "-I", "-S", "-B", "-c", text()],
+                [*words, PYTHON, "-I", "-S", "-B", "-c", LOADER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -86,11 +92,13 @@ class Worker:
         self.errors = self.process.stderr.fileno()
         self.handle = -1
         try:
+            self.channel.write(code(), time.monotonic() + START_S)
             self.inner = self.find(heard) if self.walled else self.process.pid
             self.handle = os.pidfd_open(self.inner)
-        except OSError:
+        except (OSError, Gone, Late):
+            problem = self.said()
             self.end()
-            raise SandboxError(f"a sandbox died while it was started{self.said()}") from None
+            raise SandboxError(f"a sandbox died while it was started{problem}") from None
         except SandboxError:
             self.end()
             raise
@@ -147,7 +155,7 @@ class Worker:
         if self.handle < 0:
             self.process.kill()
         code = self.process.wait()
-        told = os.read(self.reported, 8)
+        told = os.read(self.reported, 32)
         os.close(self.reported)
         if self.handle >= 0:
             select.select([self.handle], [], [], START_S)  # until the whole tree is gone
@@ -158,4 +166,4 @@ class Worker:
             os.close(self.handle)
         if self.folder:
             self.folder.cleanup()
-        return code, struct.unpack(">d", told)[0] if len(told) == 8 else 0.0
+        return code, float(told or 0)

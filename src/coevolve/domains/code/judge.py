@@ -73,11 +73,13 @@ def limits_of(task: Task) -> Limits:
 def judge(task: Task, code: str) -> Judged:
     """Run a program against the hidden tests of a task."""
     with program(code, limits_of(task)) as candidate:
+        if task.data["source"] == "humaneval":
+            judged = by_assertions(task, candidate)
+        else:
+            judged = Judged(list(until_late(tests_of(task), candidate)), total_of(task))
         if candidate.problem:
             return Judged([Verdict("compile", "syntax", candidate.problem)], total_of(task))
-        if task.data["source"] == "humaneval":
-            return by_assertions(task, candidate)
-        return Judged(list(until_late(tests_of(task), candidate)), total_of(task))
+        return judged
 
 
 def total_of(task: Task) -> int:

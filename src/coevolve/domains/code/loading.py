@@ -73,9 +73,9 @@ def load_humaneval(values: Mapping[str, Any]) -> Task:
     }
     task = loaded(line.task_id, data, line.prompt)
     with program(data["reference"]) as candidate:
-        if candidate.problem:
-            raise UserError(f"the solution of {name} does not compile: {candidate.problem}")
         found = check(candidate, line.entry_point, line.test, data["reference"], checking(task))
+    if candidate.problem:
+        raise UserError(f"the solution of {name} does not compile: {candidate.problem}")
     if problem := found.first or found.broken:
         raise UserError(f"the solution of {name} does not pass its own tests: {problem}")
     if not found.passed:
