@@ -30,7 +30,7 @@ HIGHEST: dict[str, dict[str, int]] = {
     "kakurasu": {"rows": 2, "cols": 2},
     "letter_jumble": {"word_len": 1},
     "n_queens": {"n": 2, "num_removed": 2},
-    "number_sequence": {"terms": 1, "max_complexity": 1},
+    "number_sequence": {"terms": 0, "max_complexity": 1},
     "puzzle24": {"value": 0},
     "spell_backward": {"word_len": 3},
     "sudoku": {"empty": 2},
@@ -94,12 +94,12 @@ def space_of(attributes: list[Attribute]) -> KnobSpace:
 
 def entry_of(dataset: str, levels: dict[str, int], seed: int) -> dict[str, Any]:
     """The task of a data set at some levels; raises one of REFUSALS where it has none."""
-    if dataset not in CURRICULA:
+    if dataset in CURRICULA:
+        source = opened(dataset, tuple(levels.items()))
+        source.seed = source.config.seed = seed  # as in a new one, which would read files again
+    else:
         kind, settings = DATASETS[dataset]
         source = kind(settings(seed=seed, size=1))
-    else:
-        source = opened(dataset, tuple(levels.items()))
-        source.seed = source.config.seed = seed  # as a new one would, without reading files again
     entry: dict[str, Any] = source[0]
     return entry
 
