@@ -21,7 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from coevolve.sandbox.bubblewrap import PYTHON, kind
+from coevolve.sandbox.bubblewrap import PYTHON, kind, stranger
 from coevolve.sandbox.judging import program
 from coevolve.sandbox.pool import close_pools
 
@@ -44,21 +44,23 @@ def sandboxed(_: int) -> None:
 
 def traces() -> dict[str, int]:
     """What could be left behind, counted."""
-    mine = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    names = [name for entry in mine if (name := name_of(entry)) in ("bwrap", "setpriv")]
     return {
-        "sandbox processes": len(names),
+        "sandbox processes": sum(map(ours_still, Path("/proc").iterdir())),
         "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
         "temporary files": len(list(Path(tempfile.gettempdir()).glob("coevolve-*"))),
         "open files": len(os.listdir("/proc/self/fd")),
     }
 
 
-def name_of(entry: Path) -> str:
+def ours_still(entry: Path) -> bool:
+    """Whether a process is a child of this one, or runs under a user id of this one's workers."""
     try:
-        return (entry / "comm").read_text().strip()
+        lines = (entry / "status").read_text().splitlines()
     except OSError:
-        return ""
+        return False
+    status = dict(line.split(":", 1) for line in lines)
+    user, parent = int(status["Uid"].split()[0]), int(status["PPid"])
+    return parent == os.getpid() or 0 <= user - stranger(0) < 128
 
 
 def turn(work: Callable[[int], None], count: int, threads: int) -> float:
