@@ -1,7 +1,8 @@
 # make demo    install into .venv and see the lake and a training stage work
 # make test    install into .venv and run the tests
 # make check   formatting, lint, types, layers
-# make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL
+# make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL;
+#              diagnostics beside pandas
 # make gain    what GRPO gains on two cores, over five seeds (about half an hour)
 # make slow    the long tests
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
@@ -60,6 +61,7 @@ bench: .venv/ready-dev
 	$(BIN)/python benchmarks/lake.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/diagnostics.py
 
 gain: .venv/ready
 	$(BIN)/python benchmarks/gain.py --processes 2

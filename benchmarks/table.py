@@ -25,9 +25,11 @@ def target(row: Row) -> str:
     return "" if row.most is None else f"<= {number(row.most)}"
 
 
-def print_table(sections: list[Section]) -> None:
+def print_table(
+    sections: list[Section], title: str = "The lake and its peers, one core, CPU time"
+) -> None:
     """Print all rows, then all notes; our number is not repeated for each of its peers."""
-    table = Table(title="The lake and its peers, one core, CPU time", box=box.SIMPLE_HEAD)
+    table = Table(title=title, box=box.SIMPLE_HEAD)
     for heading in ("what", "ours", "", "peer", "peer's", "ratio", "target", ""):
         right = heading in ("ours", "peer's", "ratio", "target")
         table.add_column(heading, justify="right" if right else "left", no_wrap=heading != "what")

@@ -1,5 +1,6 @@
 """Shared by all tests: where the public data lies, and random boards."""
 
+import json
 import random
 from pathlib import Path
 
@@ -17,6 +18,16 @@ def public_boards() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the public boards are not at {folder}")
     return folder
+
+
+@pytest.fixture
+def gsm8k() -> list[dict[str, str]]:
+    """GSM8K with its solutions, both parts of it."""
+    folder = SHARED / "math"
+    if not folder.is_dir():
+        pytest.skip(f"GSM8K is not at {folder}")
+    files = [folder / f"gsm8k_{part}.jsonl" for part in ("train", "test")]
+    return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
 def random_board(rng: random.Random, size: int, holes: float, agents: int) -> Board:

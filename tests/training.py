@@ -41,6 +41,7 @@ class Words:
 
     name = "words"
     failures = {"other": "some other word"}
+    components = {"share": "of words that are right", "turns": "taken"}
     scripts: dict[str, Any] = {}
 
     def tasks(self, count: int) -> list[Task]:

@@ -218,3 +218,41 @@ def test_cut_off_after_the_last_step_the_policy_is_still_written(
     run(tmp_path)
     expected, found = weights(whole / "policy"), weights(tmp_path / "policy")
     assert all(torch.equal(expected[name], found[name]) for name in expected)
+
+
+def test_the_harness_reshapes_rewards_and_nothing_else(whole: Path, tmp_path: Path) -> None:
+    """Twice the reward is the same training; none at all is no training."""
+    run(tmp_path / "twice", reward="2 * reward")
+    apart, moved = difference(whole, tmp_path / "twice")
+    assert apart < 0.02 * moved
+    told = run(tmp_path / "nothing", reward="0 * reward")
+    assert told[-1].metrics["dead"] == 1.0
+    assert told[-1].metrics["reward"] == 0.0
+    rows = read(tmp_path / "nothing" / "rollouts").to_pylist()
+    assert max(row["reward"] for row in rows) > 0  # what the domain gave is recorded
+    with pytest.raises(UserError, match=r"'acuracy'.*accuracy"):
+        run(tmp_path / "typo", reward="acuracy")
+
+
+def test_filters_leave_out_and_resume_as_if_never_killed(tmp_path: Path) -> None:
+    filters = ({"kind": "top", "share": 0.5, "memory": 0.5, "warm_up": 1},)
+    told = run(tmp_path / "whole", filters=filters)
+    left = [progress.metrics["left_out"] for progress in told]
+    assert left[0] == 0
+    assert max(left[1:]) > 0
+
+    class Cut(Exception):
+        """Stands for a kill."""
+
+    def cut(progress: Progress) -> None:
+        if progress.step == 3:
+            raise Cut
+
+    halves = stage(tmp_path / "halves", filters=filters)
+    with pytest.raises(Cut):
+        TrlEngine().train(halves, lake_tasks(8), cut)
+    TrlEngine().train(halves, lake_tasks(8))
+    lines = [StageFolder(tmp_path / name).lines() for name in ("whole", "halves")]
+    for one, other in zip(*lines, strict=True):
+        assert (one["left_out"], one["threshold"]) == (other["left_out"], other["threshold"])
+    assert difference(tmp_path / "whole", tmp_path / "halves")[0] == 0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coevolve.domains.lake.reward import LengthBalance, accuracy, length
+from coevolve.domains.lake.reward import LengthBalance, accuracy
+from coevolve.domains.length import length
 
 
 @pytest.mark.parametrize(

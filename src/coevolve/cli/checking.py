@@ -41,10 +41,15 @@ def domains(
 ) -> None:
     """List the domains, or describe one: knobs, failure classes, styles, scripted policies."""
     from coevolve.cli.show import out
-    from coevolve.domains.registry import get_domain, names
+    from coevolve.domains.registry import FAMILIES, get_domain, members, names
 
+    if name in FAMILIES:
+        known = members(name)
+        print(json.dumps(known) if as_json else "\n".join(known))
+        return
     if not name:
         found = {key: get_domain(key).summary for key in sorted(names())}
+        found |= {f"{key}.NAME": family.summary for key, family in FAMILIES.items()}
         print(json.dumps(found) if as_json else "\n".join(f"{k}  {v}" for k, v in found.items()))
         return
     domain = get_domain(name)

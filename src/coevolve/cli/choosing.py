@@ -79,24 +79,30 @@ class TaskList(NamedTuple):
 def find_tasks(domain: "Domain", source: Source) -> TaskList:
     """The tasks of a suite, a file or a split; the domain's first suite if none is named."""
     given = [name for name in ("suite", "tasks", "split") if getattr(source, name)]
-    if len(given) > 1:
+    if "suite" in given and len(given) > 1:
         raise UserError(f"--{given[0]} and --{given[1]} both name tasks; give one of them")
-    if (source.count is not None or source.knobs) and not source.split:
-        raise UserError("--count and --knob make tasks of a split; add --split dev")
-    found = generated(domain, source) if source.split else listed(domain, source)
+    if (source.count is not None or source.knobs) and given != ["split"]:
+        raise UserError("--count and --knob make tasks of a split; add --split dev and no --tasks")
+    found = generated(domain, source) if given == ["split"] else listed(domain, source)
     if not found.tasks:
         raise UserError(f"{found.name} holds no task")
     return found
 
 
 def listed(domain: "Domain", source: Source) -> TaskList:
-    """Tasks that exist: those of a file or a suite."""
+    """Tasks that exist: those of a file, or of one split in it, or of a suite."""
     from coevolve.cli.files import read_tasks
     from coevolve.cli.show import progress
 
     if source.tasks is not None:
         made, kind, name = read_tasks(domain, source.tasks), "tasks", str(source.tasks)
+        if source.split:
+            split = open_split(source.split)
+            made = (task for task in made if task.split is split)
+            name = f"{name}, {split}"
     else:
+        if not source.suite and not domain.suites:
+            raise UserError(f"{domain.name} has no suite; give --split dev, or --tasks FILE")
         kind, name = "suite", source.suite or next(iter(domain.suites))
         made = progress(lookup("suite", name, domain.suites)(), 0, f"building {name}")
     return TaskList(domain, name, {kind: name}, list(islice(made, source.limit or None)))
@@ -106,11 +112,7 @@ def generated(domain: "Domain", source: Source) -> TaskList:
     """Fresh tasks of a split that may be looked at any number of times."""
     from coevolve.cli.show import progress
 
-    split = parse_split(source.split)
-    if split is Split.TEST:
-        raise UserError(
-            "the test split is looked at once, by `coevolve final`; use --split dev or gate"
-        )
+    split = open_split(source.split)
     changes = parse_changes(list(source.knobs))
     count = min(source.count or COUNT, source.limit or source.count or COUNT)
     made = domain.generate(
@@ -118,6 +120,16 @@ def generated(domain: "Domain", source: Source) -> TaskList:
     )
     origin = {"split": str(split), "count": count, "seed": source.seed, "knobs": changes}
     return TaskList(domain, str(split), origin, list(progress(made, count, "generating")))
+
+
+def open_split(name: str) -> Split:
+    """A split that may be looked at."""
+    split = parse_split(name)
+    if split is Split.TEST:
+        raise UserError(
+            "the test split is looked at once, by `coevolve final`; use --split dev or gate"
+        )
+    return split
 
 
 def check_policy(domain: "Domain", name: str) -> None:

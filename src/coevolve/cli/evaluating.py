@@ -43,10 +43,11 @@ def evaluate(
     domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
     suite: Annotated[str, typer.Option(help="A frozen suite of the domain.")] = "",
     tasks: Annotated[
-        Path | None, typer.Option(help="A JSONL file of tasks instead of a suite.")
+        Path | None,
+        typer.Option(help="A JSONL file of tasks, or hf:NAME:CONFIGURATION:SPLIT, not a suite."),
     ] = None,
     split: Annotated[
-        str, typer.Option(help="train, dev or gate: fresh tasks of it instead of a suite.")
+        str, typer.Option(help="train, dev or gate: fresh tasks of it, or those of --tasks.")
     ] = "",
     count: Annotated[
         int | None,

@@ -1,22 +1,31 @@
 """Reading and writing JSON lines: errors name the file, the line and the fix; writes are whole."""
 
+import gzip
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from coevolve.cli.hub import PREFIX, read_rows
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and objects of a JSONL file ('-' is standard input); blank lines are skipped."""
+    """Line numbers and objects of a JSONL file ('-' is standard input); blank lines are skipped.
+
+    A path that begins with `hf:` is a data set of the Hugging Face hub.
+    """
+    if str(path).startswith(PREFIX):
+        yield from enumerate(read_rows(str(path)), 1)
+        return
     try:
-        source = sys.stdin if str(path) == "-" else path.open(encoding="utf-8")
+        source = opened(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     with source:
@@ -39,8 +48,18 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise UserError(
                 f"{path}, line {number}: not JSON ({error}); one object per line"
             ) from None
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from None
+        except (OSError, EOFError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"cannot read {path}: {reason}") from None
+
+
+def opened(path: Path) -> TextIO:
+    """A text file, also one that gzip has packed, or standard input."""
+    if str(path) == "-":
+        return sys.stdin
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
 
 
 def name_of(value: dict[str, Any], path: Path, number: int) -> str | None:

@@ -14,8 +14,11 @@ EXTRAS = {
     "matplotlib": ("draw", "heat maps"),
     "gymnasium": ("envs", "the Gymnasium environment"),
     "pettingzoo": ("envs", "the PettingZoo environment"),
+    "math-verify": ("math", "math answers that are formulas"),
+    "reasoning-gym": ("reasoning", "the data sets of reasoning-gym as domains"),
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
+    "duckdb": ("train", "`coevolve diagnose`"),
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),
 }

@@ -11,7 +11,9 @@ from coevolve.cli import (
     asking,
     checking,
     comparing,
+    diagnosing,
     evaluating,
+    making,
     pocket,
     reporting,
     running,
@@ -42,12 +44,15 @@ Start here:
   coevolve compare main --dry-run                          engineers side by side, over seeds
 
   coevolve check lake                                      put a domain through its paces
+
+  coevolve new-domain mine                                 begin a domain of your own
 """,
 )
 app.add_typer(tasks.app, name="tasks")
 app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
+app.command("diagnose")(diagnosing.diagnose)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
@@ -59,6 +64,7 @@ app.command("ask")(asking.ask)
 app.add_typer(pocket.app, name="pocket")
 app.command("check")(checking.check)
 app.command("domains")(checking.domains)
+app.command("new-domain")(making.new_domain)
 app.command("doctor")(checking.doctor)
 
 

@@ -171,4 +171,5 @@ def verify(
             print(json.dumps(found))
         else:
             verdict = "optimal" if outcome.optimal else "valid" if outcome.valid else "invalid"
-            print(f"{name}  {verdict}  {found['reason'] or 'cost ' + str(found['cost'])}")
+            cost = "" if found["cost"] is None else f"cost {found['cost']}"
+            print(f"{name}  {verdict}  {found['reason'] or cost}".rstrip())

@@ -132,7 +132,7 @@ def training_tasks(
     import os
 
     from coevolve.cli.files import read_tasks
-    from coevolve.cli.show import progress
+    from coevolve.cli.show import notes, progress
     from coevolve.cli.tasks import parse_changes
     from coevolve.core.seeds import derive
     from coevolve.core.splits import Split
@@ -140,7 +140,13 @@ def training_tasks(
     if file:
         if knob:
             raise UserError("give knobs or a file of tasks, not both")
-        return list(read_tasks(domain, file))
+        found = list(read_tasks(domain, file))
+        own = [task for task in found if task.split is Split.TRAIN]
+        if not own:
+            raise UserError(f"{file} holds no task of the train split ({len(found)} of others)")
+        if len(own) < len(found):
+            notes.print(f"{len(found) - len(own)} tasks of {file} belong to other splits: left out")
+        return own
     count = min(stage.recipe.steps * stage.recipe.tasks, MOST_TASKS)
     knobs = domain.space.parse(parse_changes(knob))
     seed = derive(stage.seed, "tasks")

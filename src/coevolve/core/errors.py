@@ -30,9 +30,17 @@ class PolicyError(CoevolveError):
     """A policy could not be asked: not a bad answer, but none."""
 
 
+class SandboxError(CoevolveError):
+    """A sandbox could not be started or kept: not a bad program, but none that ran."""
+
+
 class EngineError(CoevolveError):
     """Training could not go on: no memory, no disk, or a library that failed."""
 
 
 class LedgerError(CoevolveError):
     """A run's record is missing, broken, or of another run."""
+
+
+class EvidenceError(CoevolveError):
+    """A statement about the evidence was refused, failed, or took more than it may."""

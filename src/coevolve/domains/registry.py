@@ -3,13 +3,34 @@
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any, NamedTuple
 
+from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
 
 BUILT_IN = {
     "lake": "coevolve.domains.lake.domain:LakeDomain",
     "engineering": "coevolve.engineering.domain:EngineeringDomain",
+    "code": "coevolve.domains.code.domain:CodeDomain",
+    "math": "coevolve.domains.math.domain:MathDomain",
+}
+
+
+class Family(NamedTuple):
+    """Many domains of one kind, called FAMILY.MEMBER; the library behind them knows which."""
+
+    make: str
+    members: str
+    summary: str
+
+
+FAMILIES = {
+    "reasoning": Family(
+        "coevolve.domains.reasoning.domain:ReasoningDomain",
+        "coevolve.domains.reasoning.domain:names",
+        "the data sets of reasoning-gym, such as reasoning.leg_counting",
+    )
 }
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
@@ -26,12 +47,29 @@ def names() -> dict[str, Callable[[], Domain]]:
     return known
 
 
-def make(where: str) -> Domain:
-    module, _, attribute = where.partition(":")
-    domain: Domain = getattr(import_module(module), attribute)()
+def attribute(where: str) -> Any:
+    """What `module:name` stands for."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+def make(where: str, *member: str) -> Domain:
+    domain: Domain = attribute(where)(*member)
     return domain
+
+
+def members(family: str) -> list[str]:
+    """The domains of a family."""
+    found: list[str] = attribute(lookup("family of domains", family, FAMILIES).members)()
+    return [f"{family}.{member}" for member in found]
 
 
 def get_domain(name: str) -> Domain:
     """The domain called `name`."""
-    return lookup("domain", name, names())()
+    known = names()
+    family, _, member = name.partition(".")
+    if name not in known and member and family in FAMILIES:
+        return make(FAMILIES[family].make, member)
+    if name in FAMILIES:
+        raise UserError(f"'{name}' is many domains; `coevolve domains {name}` lists them")
+    return lookup("domain", name, known)()

@@ -9,6 +9,8 @@ from pydantic import Field
 from coevolve.core.rollout import Value
 from coevolve.core.task import Task
 from coevolve.engines.watch import Limits
+from coevolve.harness.filters import Filter
+from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.recipe import Recipe
 
 
@@ -20,6 +22,10 @@ class Stage(Value):
     model: str
     """The policy to start from: a name, folder or hub id."""
     recipe: Recipe = Recipe()
+    reward: str = OWN_REWARD
+    """An expression over the domain's reward components and facts of a rollout."""
+    filters: tuple[Filter, ...] = ()
+    """Which rollouts are learned from."""
     style: str = ""
     """Prompt style of the domain."""
     seed: int = 0

@@ -12,7 +12,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
 from coevolve.evaluation.dialogue import converse
-from coevolve.evaluation.judge import judge
+from coevolve.evaluation.judge import each, judge
 from coevolve.policies.base import Policy, Prompt, Sampling
 
 
@@ -72,7 +72,5 @@ def ask(
     if has_turns(domain):
         return converse(domain, policy, prompts, sampling)
     completions = policy.answer(prompts, sampling)
-    return [
-        judge(domain, prompt, completion, policy.name)
-        for prompt, completion in zip(prompts, completions, strict=True)
-    ]
+    pairs = zip(prompts, completions, strict=True)
+    return each([domain], lambda pair: judge(domain, *pair, policy.name), pairs)

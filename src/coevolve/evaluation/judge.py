@@ -1,9 +1,27 @@
 """The one place where an answer becomes a rollout, in training as in evaluation."""
 
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.policies.base import Completion, Prompt
+
+Item = TypeVar("Item")
+
+
+def each(
+    domains: Iterable[Domain], work: Callable[[Item], Rollout], items: Iterable[Item]
+) -> list[Rollout]:
+    """Rollouts of all items, in order. A domain whose `waits` is true spends its time waiting for
+    processes that it starts, so its answers are judged as many at once as there are cores."""
+    if not any(getattr(domain, "waits", False) for domain in domains):
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(os.cpu_count() or 1, "judging") as pool:
+        return list(pool.map(work, items))
 
 
 def judge(

@@ -23,6 +23,7 @@ from coevolve.domains.lake.scripts import PLANNERS
 from coevolve.domains.lake.solver.certify import Solution, solve
 from coevolve.domains.lake.statistics import measure
 from coevolve.domains.lake.suite import benchmark
+from coevolve.domains.length import length
 
 
 def oracle(task: Task, _rng: random.Random, style: str) -> str:
@@ -95,7 +96,7 @@ class LakeDomain:
         valid = not violations
         components = {
             "accuracy": reward.accuracy(cost, optimal_cost) if valid else 0.0,
-            "length": 0.0 if tokens is None else reward.length(tokens),
+            "length": 0.0 if tokens is None else length(tokens),
         }
         return Outcome(
             valid=valid,

@@ -1,9 +1,7 @@
 """Certified tasks from knobs, in this process or in several: the same tasks either way."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from coevolve.core.errors import KnobError
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, share_of
 from coevolve.core.task import Label, Task
+from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
 from coevolve.domains.lake.compiled import announce
@@ -30,27 +29,11 @@ def generate(
 
     They are made `chunk` at a time; neither that nor the number of workers changes them.
     """
-    chunks = ((begin, min(begin + chunk, count)) for begin in range(0, count, chunk))
     values = dict(knobs)
     announce()
-    if workers <= 1 or count <= chunk:
-        for begin, end in chunks:
-            yield from make_chunk(values, seed, split, begin, end)
-        return
-    make_chunk(values, seed, split, 0, 1)  # compiles once, so that the workers find it cached
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running: list[Future[list[Task]]] = []
-        try:
-            while True:
-                room = 2 * workers - len(running)
-                for begin, end in islice(chunks, room):
-                    running.append(pool.submit(make_chunk, values, seed, split, begin, end))
-                if not running:
-                    return
-                yield from running.pop(0).result()
-        finally:
-            for future in running:
-                future.cancel()
+    if workers > 1 and count > chunk:
+        make_chunk(values, seed, split, 0, 1)  # compiles once; the workers find it cached
+    yield from in_chunks(partial(make_chunk, values, seed, split), count, workers, chunk)
 
 
 def make_chunk(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SHORT_TOKENS = 1_500
-LONG_TOKENS = 4_096
+from coevolve.domains.length import SHORT_TOKENS
+
 FLOOR = 0.3
 """What a valid plan earns however much it costs."""
 UNKNOWN = 0.5
@@ -24,12 +24,6 @@ def accuracy(cost: int, optimal_cost: int | None) -> float:
     if excess <= 0:
         return 1.0
     return 1.0 - (1.0 - FLOOR) * excess / worst if excess <= worst else FLOOR
-
-
-def length(tokens: int) -> float:
-    """0 up to 1,500 tokens, then linearly down to -1 at 4,096."""
-    over = (tokens - SHORT_TOKENS) / (LONG_TOKENS - SHORT_TOKENS)
-    return -min(max(over, 0.0), 1.0)
 
 
 class LengthBalance(BaseModel):

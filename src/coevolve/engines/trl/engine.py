@@ -25,6 +25,9 @@ from coevolve.engines.trl import settings
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
+from coevolve.engines.trl.sieve import Sieve
+from coevolve.harness.expression import expression
+from coevolve.harness.shaping import FACTS
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
 from coevolve.policies.models import Loaded, load, without_bars
 
@@ -73,12 +76,13 @@ class TrlEngine:
         domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
         for task in tasks:
             check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
+        recorder = Recorder(domains, folder.rollouts, stage.model, int(os.environ.get("RANK", "0")))
+        expression(stage.reward).check(FACTS | recorder.components)
         last = folder.last()
         main = os.environ.get("RANK", "0") == "0"
         if main:
             folder.sweep(last[0] if last else 0)
         loaded = load(stage.model, stage.device, training=True)
-        recorder = Recorder(domains, folder.rollouts, stage.model, int(os.environ.get("RANK", "0")))
         observer = Observer(stage, folder, observe, recorder)
         if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
             if main:
@@ -141,7 +145,8 @@ class TrlEngine:
             peft_config=adapters(stage, loaded),
             tasks=tasks,
             recorder=recorder,
-            seed=stage.seed,
+            stage=stage,
+            sieve=Sieve(stage.filters, folder.lines()),
             probes=folder.path / f"probes-{recorder.process}.pt",
             **options,
         )

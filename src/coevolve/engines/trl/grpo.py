@@ -15,9 +15,13 @@ from trl import GRPOTrainer
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
+from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
+from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import Dialogue, play
+from coevolve.harness.filters import Columns
+from coevolve.harness.shaping import columns_of, shaped
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing
@@ -36,16 +40,19 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         *args: Any,
         tasks: list[Task],
         recorder: Recorder,
-        seed: int,
+        stage: Stage,
+        sieve: Sieve,
         probes: Path,
         **kwargs: Any,
     ) -> None:
-        self.tasks, self.recorder, self.seed, self.probes_file = tasks, recorder, seed, probes
+        self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
+        self.seed, self.shape, self.sieve = stage.seed, stage.reward, sieve
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
         self.drawn: tuple[Any, ...] = ()
         self.drawing_s = 0.0
+        self.columns: Columns
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
@@ -104,6 +111,11 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
         self.measure_drift()
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.sieve.filters:
+            keep, told = self.sieve.keep(self.columns, self.accelerator)
+            batch["advantages"] = batch["advantages"] * keep
+            for name, value in told.items():
+                self._metrics["train"][name].append(value)
         if not self.probes and "sampling_per_token_logps" in batch:
             names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
             self.probes = {name: batch[name][:PROBES] for name in names}
@@ -145,7 +157,10 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
-        return [rollout.outcome.reward for rollout in rollouts]
+        rewards = shaped(self.shape, rollouts, self.recorder.components)
+        first = self.accelerator.process_index * len(self.rows)
+        self.columns = columns_of(rollouts, rewards, first, self.num_generations)
+        return [float(reward) for reward in rewards]
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""

@@ -31,6 +31,8 @@ NAMES = {
     "sampling/sampling_logp_difference/max": "logprob_gap_max",
     "num_tokens": "tokens",
     "drawing_s": "drawing_s",
+    "left_out": "left_out",
+    "threshold": "threshold",
     "mean_token_accuracy": "token_accuracy",
 }
 """TRL's names of metrics and ours."""

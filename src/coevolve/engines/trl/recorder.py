@@ -8,7 +8,7 @@ from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, has_turns
-from coevolve.evaluation.judge import judge, record
+from coevolve.evaluation.judge import each, judge, record
 from coevolve.evidence.store import write
 from coevolve.policies.base import Completion, Prompt
 
@@ -51,9 +51,18 @@ class Recorder:
             return SingleTurn(domain, task), 1
         return domain.begin(task), domain.turns
 
+    @property
+    def components(self) -> dict[str, str]:
+        """Named reward components of all domains that are trained on."""
+        return {
+            name: meaning
+            for domain in self.domains.values()
+            for name, meaning in domain.components.items()
+        }
+
     def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
         """The rollouts of one step, on their way to disk."""
-        rollouts = [self.judged(attempt, step) for attempt in attempts]
+        rollouts = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
         path = self.folder / f"step-{step:06d}-{self.process}.parquet"
         self.pending.append(self.writer.submit(write, rollouts, path))
         return rollouts

@@ -1,0 +1,168 @@
+"""Programming: functions to write and programs that read and print, judged by hidden tests."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import digest
+from coevolve.core.splits import Split, check_split, split_of
+from coevolve.core.task import Task
+from coevolve.domains.base import Script, Statistic
+from coevolve.domains.code import answer, prompt, scripts
+from coevolve.domains.code.draw import draw_svg, draw_text
+from coevolve.domains.code.generate import bucket_of, fingerprint, generate, task_id
+from coevolve.domains.code.judge import FAILURES, Judged, Verdict, judge, total_of
+from coevolve.domains.code.knobs import SPACE
+from coevolve.domains.code.loading import load_humaneval, load_stdin, number_of
+from coevolve.domains.code.reading import read_generated
+from coevolve.domains.code.statistics import measure
+from coevolve.domains.code.suite import benchmark
+from coevolve.domains.knobs import Knobs, KnobSpace
+
+WEIGHTS = {"tests": 0.4, "solved": 0.6, "format": 0.1}
+
+
+class CodeDomain:
+    """Implements the `Domain` protocol."""
+
+    name: ClassVar[str] = "code"
+    summary: ClassVar[str] = "programs and functions, judged by hidden tests in a sandbox"
+    space: KnobSpace = SPACE
+    failures: ClassVar[Mapping[str, str]] = FAILURES
+    components: ClassVar[Mapping[str, str]] = {
+        "tests": "share of the hidden tests that pass",
+        "solved": "1 if all of them pass",
+        "format": "-1 without a whole code block",
+    }
+    buckets: ClassVar[tuple[str, ...]] = ("topic", "form", "large", "steps")
+    styles: ClassVar[tuple[str, ...]] = ("chat",)
+    scripts: ClassVar[Mapping[str, Script]] = scripts.SCRIPTS
+    suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {"benchmark": benchmark}
+    panels: ClassVar[tuple[str, ...]] = ("topic", "form", "large")
+    full_reward: ClassVar[float] = 1.0
+    waits: ClassVar[bool] = True
+    """Answers are judged by processes of their own, so several can be at once."""
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        return generate(knobs, count, seed, split, workers)
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        lookup("prompt style", style or self.styles[0], dict.fromkeys(self.styles))
+        return prompt.chat(task)
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        return answer.fenced(scripts.solution(task))
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        """Run the hidden tests; the first that fails names the failure class."""
+        whole = True
+        try:
+            judged = judge(task, answer.extract(text))
+        except answer.AnswerError as error:
+            whole = False
+            judged = Judged([Verdict("format", error.failure, str(error))], total_of(task))
+        passed, total, first = judged.passed, judged.total, judged.first
+        valid = passed == total
+        components = {
+            "tests": passed / total,
+            "solved": float(valid),
+            "format": 0.0 if whole else -1.0,
+        }
+        details: dict[str, Any] = {"passed": passed, "total": total}
+        if first is not None:
+            details["reason"] = f"{first.kind}: {first.message}"
+        return Outcome(
+            valid=valid,
+            optimal=valid,
+            reward=sum(WEIGHTS[name] * value for name, value in components.items()),
+            components=components,
+            failure=first.failure if first else None,
+            details=details,
+        )
+
+    def fingerprint(self, task: Task) -> int:
+        data = task.data
+        if data["source"] == "generated":
+            return fingerprint(data)
+        content = data["prompt"] if data["source"] == "humaneval" else data["statement"]
+        return number_of(digest("code", data["source"], content))
+
+    def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        return measure(tasks)
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        task = self.load(data)
+        outcome = self.verify(task, self.oracle(task))
+        return {**outcome.details, "solution": scripts.solution(task)}
+
+    def draw(self, task: Task, text: str | None = None) -> str:
+        return draw_text(task, text)
+
+    def picture(self, task: Task, text: str | None, path: Path) -> None:
+        if path.suffix != ".svg":
+            raise UserError(f"cannot draw {path}: the name must end in .svg")
+        try:
+            path.write_text(draw_svg(task, text), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+    def load(self, data: Mapping[str, Any]) -> Task:
+        """A task from a line of JSON: HumanEval's format, one with `statement` and `tests`, or a
+        whole task as `coevolve tasks generate` writes it.
+
+        What a task says of itself is worked out anew.
+        """
+        if "data" in data:
+            return self.load_whole(data)
+        if "entry_point" in data or "canonical_solution" in data:
+            return load_humaneval(data)
+        if "statement" in data:
+            return load_stdin(data)
+        fields = ", ".join(sorted(data)) or "nothing"
+        raise UserError(
+            "not a programming task: it needs `prompt`, `entry_point`, `canonical_solution` and "
+            f"`test` (HumanEval) or `statement` and `tests`; it has {fields:.100}"
+        )
+
+    def load_whole(self, data: Mapping[str, Any]) -> Task:
+        try:
+            given = Task.model_validate(data)
+        except ValueError as error:
+            raise UserError(f"not a task: {str(error).splitlines()[0]}") from None
+        if given.domain != self.name:
+            raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        task = self.again(given)
+        check_split(self.fingerprint(task), given.split, given.id)
+        return task.model_copy(update={"id": given.id, "seed": given.seed})
+
+    def again(self, given: Task) -> Task:
+        """A task built anew from the data of one."""
+        data = given.data
+        if data.get("source") == "humaneval":
+            solution = str(data.get("reference", "")).removeprefix(str(data.get("prompt", "")))
+            return load_humaneval(
+                {
+                    "task_id": given.id,
+                    "prompt": data.get("prompt"),
+                    "entry_point": data.get("entry"),
+                    "canonical_solution": solution,
+                    "test": data.get("check"),
+                }
+            )
+        if data.get("source") == "stdin":
+            kept = {key: value for key, value in data.items() if key not in ("source", "form")}
+            return load_stdin({"id": given.id, **kept, "solution": kept.pop("reference", "")})
+        made = read_generated(given.id, data)
+        return Task(
+            id=task_id(made),
+            domain=self.name,
+            split=split_of(fingerprint(made)),
+            seed=given.seed,
+            bucket=bucket_of(made),
+            data=made,
+        )

@@ -1,0 +1,130 @@
+"""Programming tasks from knobs."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+from coevolve.core.errors import KnobError
+from coevolve.core.seeds import derive, digest
+from coevolve.core.splits import Split, split_of
+from coevolve.core.task import Label, Task
+from coevolve.domains.code.knobs import FORMS, MOST_STEPS
+from coevolve.domains.code.problem import Problem, mark
+from coevolve.domains.code.steps import draw_steps
+from coevolve.domains.code.topics import TOPIC_OF, TOPICS
+from coevolve.domains.knobs import Knobs
+
+ATTEMPTS = 400
+CHUNK = 64
+EXAMPLE_SIZE = 6
+CPU_S, MEMORY_MB = 1, 256
+
+
+def generate(knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1) -> Iterator[Task]:
+    """Tasks drawn from `knobs`, in order; a smaller count gives the beginning of a larger one."""
+    values = dict(knobs)
+    chunks = [(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]
+    if workers <= 1 or len(chunks) < 2:
+        for begin, end in chunks:
+            yield from make_chunk(values, seed, split, begin, end)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        made = [pool.submit(make_chunk, values, seed, split, *chunk) for chunk in chunks]
+        for future in made:
+            yield from future.result()
+
+
+def make_chunk(
+    values: dict[str, float], seed: int, split: Split, begin: int, end: int
+) -> list[Task]:
+    return [
+        make_task(values, derive(seed, "code", split.value, index), split)
+        for index in range(begin, end)
+    ]
+
+
+def make_task(values: dict[str, float], seed: int, split: Split) -> Task:
+    """One task; what belongs to another split, or could be answered by a constant, is drawn again.
+
+    What the knobs decide is drawn once, so that neither reason to draw again can move it.
+    """
+    rng = random.Random(seed)
+    topic = pick(rng, {name: values[f"{name}.share"] for name in TOPICS})
+    form = pick(rng, {name: values[f"{name}.share"] for name in FORMS})
+    large = rng.random() < values["large.share"]
+    steps = sum(rng.random() < values["steps.mean"] / MOST_STEPS for _ in range(MOST_STEPS))
+    for _ in range(ATTEMPTS):
+        template = rng.choice(TOPICS[topic])
+        data: dict[str, Any] = {
+            "source": "generated",
+            "template": template.name,
+            "parameters": template.draw(rng),
+            "steps": draw_steps(rng, template, steps),
+            "form": form,
+            "tests": draw_tests(rng, values, template.large if large else 0),
+            "examples": [
+                ("plain", min(EXAMPLE_SIZE, int(values["input.size"])), rng.getrandbits(40))
+                for _ in range(int(values["examples.count"]))
+            ],
+            "cpu_s": CPU_S,
+            "memory_mb": MEMORY_MB,
+        }
+        data = json.loads(json.dumps(data))
+        if split_of(fingerprint(data)) is split and telling(data):
+            return Task.model_construct(
+                id=task_id(data),
+                domain="code",
+                split=split,
+                seed=seed,
+                bucket=bucket_of(data),
+                data=data,
+            )
+    raise KnobError(
+        f"no task about {topic} with {steps} extra steps in the split '{split}' in {ATTEMPTS} "
+        f"tries; lower edge.share = {values['edge.share']:g} or raise steps.mean"
+    )
+
+
+def pick(rng: random.Random, shares: dict[str, float]) -> str:
+    return rng.choices(list(shares), list(shares.values()))[0]
+
+
+def draw_tests(
+    rng: random.Random, values: dict[str, float], large: int
+) -> list[tuple[str, int, int]]:
+    """Hidden tests as (kind, size, seed): small before large."""
+    count, size = int(values["tests.count"]), int(values["input.size"])
+    many = max(1, count // 4) if large else 0
+    edges = int((count - many) * values["edge.share"] + rng.random())
+    kinds = ["plain"] * (count - many - edges) + ["edge"] * edges
+    rng.shuffle(kinds)
+    tests = [(kind, size, rng.getrandbits(40)) for kind in kinds]
+    return tests + [("large", large, rng.getrandbits(40)) for _ in range(many)]
+
+
+def telling(data: dict[str, Any]) -> bool:
+    """Whether no single result is right for more than half of the smaller tests."""
+    small = [test for test in data["tests"] if test[0] != "large"]
+    wanted = [repr(test.wanted) for test in Problem({**data, "tests": small}).tests()]
+    return max(Counter(wanted).values()) <= max(1, len(wanted) // 2)
+
+
+def fingerprint(data: dict[str, Any]) -> int:
+    return int.from_bytes(mark(data)[:8], "big") >> 1
+
+
+def task_id(data: dict[str, Any]) -> str:
+    return "code-" + digest(json.dumps(data, sort_keys=True), size=8).hex()
+
+
+def bucket_of(data: dict[str, Any]) -> dict[str, Label]:
+    return {
+        "topic": TOPIC_OF[data["template"]],
+        "form": data["form"],
+        "large": any(test[0] == "large" for test in data["tests"]),
+        "steps": len(data["steps"]),
+    }

@@ -1,0 +1,235 @@
+"""A domain in few lines: what the protocol asks for and most domains would write alike.
+
+A subclass writes `make`, `question` and `answer`; everything else may be overridden. Invariant:
+`generate` gives the same tasks for any number of workers, each in the split of its content.
+"""
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import CoevolveError, KnobError, UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive, digest
+from coevolve.core.splits import Split, check_split, split_of
+from coevolve.core.task import Label, Task
+from coevolve.domains.base import Script, Statistic
+from coevolve.domains.chunks import in_chunks
+from coevolve.domains.knobs import Knobs, KnobSpace
+
+Data = dict[str, Any]
+"""What a task holds: plain JSON values."""
+OPEN, CLOSE = "<answer>", "</answer>"
+ATTEMPTS = 2_000
+"""Tasks drawn until one belongs to the split; one in six does."""
+
+
+def tagged(text: str) -> str | None:
+    """What stands in the one answer block of a text, None where there is not exactly one."""
+    begin, end = text.find(OPEN), text.find(CLOSE)
+    single = text.count(OPEN) == text.count(CLOSE) == 1 and begin < end
+    return text[begin + len(OPEN) : end].strip() if single else None
+
+
+class SimpleDomain:
+    """Implements the `Domain` protocol for questions that have one right answer.
+
+    The statistic of a share with a label is the share of tasks with that label; of any other knob
+    the mean of what task data holds under the knob's name.
+    """
+
+    name: str
+    summary: str
+    space: KnobSpace
+    failures: Mapping[str, str] = {
+        "format": f"not exactly one answer between {OPEN} and {CLOSE}",
+        "wrong": "another answer than the right one",
+    }
+    components: Mapping[str, str] = {"accuracy": "1 for the right answer, else 0"}
+    buckets: tuple[str, ...] = ()
+    """Labels of every task; each is a key of its data unless `labels` says otherwise."""
+    styles: tuple[str, ...] = ("tagged",)
+    full_reward: float = 1.0
+    suites: Mapping[str, Callable[[], Iterator[Task]]] = {}
+    chunk: int = 4_096
+    """Tasks that a worker process makes at a time; fewer are made without one."""
+
+    def make(self, knobs: Knobs, rng: random.Random) -> Data:
+        """One task, drawn from the knobs."""
+        raise NotImplementedError
+
+    def question(self, data: Data) -> str:
+        """What a policy is asked."""
+        raise NotImplementedError
+
+    def answer(self, data: Data) -> str:
+        """The right answer."""
+        raise NotImplementedError
+
+    def right(self, data: Data, answer: str) -> bool:
+        """Whether an answer is right."""
+        return answer == self.answer(data)
+
+    def content(self, data: Data) -> str:
+        """What makes two tasks the same task: it decides the split."""
+        return " ".join(self.question(data).split())
+
+    def labels(self, data: Data) -> dict[str, Label]:
+        """The bucket of a task."""
+        return {name: data[name] for name in self.buckets}
+
+    def complete(self, data: Data) -> Data:
+        """Data of a task that was loaded, checked; what it lacks is added."""
+        return data
+
+    @property
+    def panels(self) -> tuple[str, ...]:
+        return self.buckets
+
+    @property
+    def scripts(self) -> Mapping[str, Script]:
+        return {"oracle": self.scripted_oracle, "silent": silent}
+
+    def scripted_oracle(self, task: Task, _rng: random.Random, style: str) -> str:
+        return self.oracle(task, style)
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        make = partial(self.make_chunk, dict(knobs), seed, split)
+        return in_chunks(make, count, workers, self.chunk)
+
+    def make_chunk(
+        self, values: dict[str, float], seed: int, split: Split, begin: int, end: int
+    ) -> list[Task]:
+        """The tasks number begin to end - 1."""
+        knobs = Knobs(self.space, values)
+        return [
+            self.draw_task(knobs, derive(seed, split.value, n), split) for n in range(begin, end)
+        ]
+
+    def draw_task(self, knobs: Knobs, seed: int, split: Split) -> Task:
+        """The first task drawn from `seed` that belongs to the split."""
+        for attempt in range(ATTEMPTS):
+            drawn = derive(seed, self.name, attempt)
+            task = self.as_task(self.make(knobs, random.Random(drawn)), drawn)
+            if task.split is split:
+                return task
+        raise KnobError(
+            f"no task of the split '{split}' in {ATTEMPTS} tries: these knobs allow too few "
+            f"different tasks of {self.name}; widen them"
+        )
+
+    def as_task(self, data: Data, seed: int = 0) -> Task:
+        """A task from its data: name and split follow from its content."""
+        mark = self.mark(data)
+        return Task(
+            id=f"{self.name}-{digest(json.dumps(data, sort_keys=True), size=8).hex()}",
+            domain=self.name,
+            split=split_of(mark),
+            seed=seed,
+            bucket=self.labels(data),
+            data=data,
+        )
+
+    def mark(self, data: Data) -> int:
+        return int.from_bytes(digest(self.name, self.content(data), size=8), "big")
+
+    def fingerprint(self, task: Task) -> int:
+        return self.mark(task.data)
+
+    def style(self, style: str) -> str:
+        return lookup("prompt style", style or self.styles[0], {name: name for name in self.styles})
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        self.style(style)
+        rules = f"Give the final answer alone between {OPEN} and {CLOSE}. You may think first."
+        return (
+            Message(role="system", content=rules),
+            Message(role="user", content=self.question(task.data)),
+        )
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        self.style(style)
+        return f"{OPEN}{self.answer(task.data)}{CLOSE}"
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        found = tagged(text)
+        if found is None:
+            return verdict("format", self.failures["format"])
+        valid = self.right(task.data, found)
+        return verdict(None if valid else "wrong", "" if valid else self.failures["wrong"])
+
+    def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        found = {}
+        for knob in self.space.knobs.values():
+            telling = [task for task in tasks if knob.label or knob.name in task.data]
+            if telling:
+                found[knob.name] = mean([measured(t, knob.name, knob.label) for t in telling])
+        return found
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"answer": self.answer(self.load(data).data)}
+
+    def draw(self, task: Task, text: str | None = None) -> str:
+        shown = self.question(task.data)
+        return shown if text is None else f"{shown}\n→ {text}"
+
+    def picture(self, task: Task, text: str | None, path: Path) -> None:
+        raise UserError(f"cannot draw {path}: tasks of {self.name} are text")
+
+    def load(self, data: Mapping[str, Any]) -> Task:
+        """A task from a line of JSON: a whole task, or only its data."""
+        given: Task | None = None
+        if "data" in data:
+            try:
+                given = Task.model_validate(data)
+            except ValueError as error:
+                raise UserError(f"not a task: {str(error).splitlines()[0]}") from None
+            if given.domain != self.name:
+                raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        try:
+            bare = given.data if given else {key: data[key] for key in data if key != "id"}
+            task = self.as_task(self.complete(bare))
+            self.question(task.data), self.answer(task.data)
+        except CoevolveError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise UserError(f"not a task of {self.name} ({reason:.100})") from None
+        if given:
+            check_split(self.fingerprint(task), given.split, given.id)
+            return task.model_copy(update={"id": given.id, "seed": given.seed})
+        return task.model_copy(update={"id": str(data["id"])}) if data.get("id") else task
+
+
+def silent(_task: Task, _rng: random.Random, _style: str) -> str:
+    return "I cannot solve this task."
+
+
+def verdict(failure: str | None, reason: str = "") -> Outcome:
+    """The outcome of a right answer, or of a failure and its reason."""
+    accuracy = float(failure is None)
+    return Outcome(
+        valid=failure is None,
+        optimal=failure is None,
+        reward=accuracy,
+        components={"accuracy": accuracy},
+        failure=failure,
+        details={"reason": reason} if failure else {},
+    )
+
+
+def measured(task: Task, name: str, label: tuple[str, Label] | None) -> float:
+    """What one task adds to the statistic of a knob."""
+    if label:
+        return float(task.bucket.get(label[0]) == label[1])
+    return float(task.data[name])
+
+
+def mean(values: Sequence[float]) -> Statistic:
+    return Statistic(sum(values) / max(len(values), 1), len(values))

@@ -1,0 +1,307 @@
+"""The health of a run: every diagnostic of its suite, asked of every version, and what is alarming.
+
+Each alarm names its diagnostic, its threshold and the value that passed it, and the rollouts behind
+it are one statement away. Built-in diagnostics run here; those that came later run locked.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+from coevolve.core.errors import EvidenceError, UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Value
+from coevolve.evidence.diagnostic import Diagnostic, Layer, Level, Suite, load_suite
+from coevolve.evidence.layout import Broken
+from coevolve.evidence.locked import Answer, Bounds, Locked
+from coevolve.evidence.views import Evidence, connect, gather, quoted
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SHOWN = (
+    "id, version, source, step, task_id, sample, reward, valid, failure, stop, "
+    "completion_tokens, turns"
+)
+"""What is shown of the rollouts behind an alarm."""
+
+
+class Reading(Value):
+    """What a diagnostic says about one version."""
+
+    version: int
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+    level: Level | None = None
+
+
+class Trend(Value):
+    """How readings moved over the versions."""
+
+    first: float
+    last: float
+    change: float
+    slope: float
+    """Per version, by least squares."""
+    versions: int
+
+
+class Finding(Value):
+    """A diagnostic and all its readings."""
+
+    diagnostic: Diagnostic
+    readings: tuple[Reading, ...] = ()
+    trend: Trend | None = None
+    error: str = ""
+    """Why it could not be asked."""
+
+
+class Alarm(Value):
+    """A reading beyond a threshold."""
+
+    diagnostic: str
+    layer: Layer
+    version: int
+    level: Level
+    value: float
+    threshold: float
+    direction: Literal["above", "below"]
+    n: int
+    blocks: bool
+    """It keeps the version from being promoted."""
+
+    @property
+    def words(self) -> str:
+        sign = ">" if self.direction == "above" else "<"
+        blocking = ", blocks promotion" if self.blocks else ""
+        return (
+            f"{self.level}: {self.diagnostic} {self.value:.4g} {sign} {self.threshold:g} "
+            f"(version {self.version}, n {self.n:,}{blocking})"
+        )
+
+
+class Health(NamedTuple):
+    """The report on a run."""
+
+    versions: list[dict[str, Any]]
+    findings: list[Finding]
+    broken: list[Broken]
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """All of them, the newest version first, critical before warn."""
+        found = [
+            alarm_of(finding.diagnostic, reading)
+            for finding in self.findings
+            for reading in finding.readings
+            if reading.level
+        ]
+        return sorted(found, key=lambda alarm: (-alarm.version, alarm.level != "critical"))
+
+    def blocking(self, version: int) -> list[Alarm]:
+        """What keeps a version from being promoted."""
+        return [alarm for alarm in self.alarms if alarm.version == version and alarm.blocks]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "versions": self.versions,
+            "findings": [finding.model_dump(mode="json") for finding in self.findings],
+            "alarms": [{**alarm.model_dump(), "words": alarm.words} for alarm in self.alarms],
+            "broken": [{"file": str(one.file), "reason": one.reason} for one in self.broken],
+        }
+
+
+class Diagnosis:
+    """Asks diagnostics of a run; use it as a context manager."""
+
+    def __init__(
+        self, folder: Path, suite: Suite | None = None, bounds: Bounds | None = None
+    ) -> None:
+        self.evidence: Evidence = gather(folder)
+        if not self.evidence.parts:
+            raise UserError(f"{folder} holds no rollouts that can be read{left_out(self.evidence)}")
+        self.suite = suite or load_suite(folder)
+        self.locked = Locked(self.evidence, bounds)
+        self.connection: DuckDBPyConnection | None = None
+
+    def health(self, only: Iterable[str] = ()) -> Health:
+        """The whole suite, or the named diagnostics."""
+        names = tuple(only)
+        chosen = (
+            [lookup("diagnostic", name, self.suite.diagnostics) for name in names]
+            if names
+            else self.suite.of(self.domains())
+        )
+        findings = [self.finding(diagnostic) for diagnostic in chosen]
+        return Health(self.evidence.versions, findings, self.evidence.broken)
+
+    def domains(self) -> list[str]:
+        found = self.trusted("SELECT DISTINCT domain FROM rollouts ORDER BY domain")
+        return [row[0] for row in found.rows]
+
+    def finding(self, diagnostic: Diagnostic) -> Finding:
+        try:
+            readings = readings_of(diagnostic, self.ask(diagnostic, diagnostic.sql))
+        except EvidenceError as error:
+            return Finding(diagnostic=diagnostic, error=str(error))
+        return Finding(diagnostic=diagnostic, readings=readings, trend=trend_of(readings))
+
+    def behind(self, name: str, version: int | None = None, limit: int = 20) -> Answer:
+        """The rollouts behind a diagnostic's alarm, of all versions or of one."""
+        diagnostic = lookup("diagnostic", name, self.suite.diagnostics)
+        if not diagnostic.rollouts:
+            raise UserError(
+                f"'{name}' is about all rollouts of a version, not about some; look at them with "
+                '--sql "SELECT ... FROM rollouts"'
+            )
+        return self.ask(diagnostic, behind_sql(diagnostic, version, limit))
+
+    def texts(self, ids: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+        """Roles and texts of all messages of some rollouts."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in ids}
+        listed = ", ".join(map(quoted, found)) or "NULL"
+        rows = self.trusted(
+            f"SELECT id, role, text FROM messages WHERE id IN ({listed}) ORDER BY id, position"
+        ).rows
+        for name, role, text in rows:
+            found[name].append((role, text))
+        return found
+
+    def ask(self, diagnostic: Diagnostic, sql: str) -> Answer:
+        """Run a statement of a diagnostic where it may run."""
+        return self.trusted(sql) if diagnostic.built_in else self.locked.ask(sql)
+
+    def trusted(self, sql: str) -> Answer:
+        """Run a statement of ours. A file that turns out to be damaged is named and left out."""
+        import duckdb
+
+        try:
+            return self.fetch(sql)
+        except duckdb.OutOfMemoryException as error:
+            raise EvidenceError(" ".join(str(error).split())) from None
+        except duckdb.Error as error:
+            before = len(self.evidence.files)
+            self.evidence = self.evidence.checked()
+            if len(self.evidence.files) == before:
+                raise EvidenceError(" ".join(str(error).split())) from None
+            self.close()
+            self.locked = Locked(self.evidence, self.locked.bounds)
+            return self.fetch(sql)
+
+    def fetch(self, sql: str) -> Answer:
+        if self.connection is None:
+            self.connection = connect(self.evidence, in_memory=True)
+        result = self.connection.execute(sql)
+        columns = [column[0] for column in result.description or ()]
+        return Answer(columns, [list(row) for row in result.fetchall()])
+
+    def close(self) -> None:
+        self.locked.close()
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def readings_of(diagnostic: Diagnostic, answer: Answer) -> tuple[Reading, ...]:
+    """Rows of an answer as readings, by version; one that breaks the contract is an error."""
+    if missing := {"version", "value", "n"} - set(answer.columns):
+        raise EvidenceError(f"its SQL gives no column {', '.join(sorted(missing))}")
+    found: dict[int, Reading] = {}
+    for values in answer.rows:
+        row = dict(zip(answer.columns, values, strict=True))
+        reading = reading_of(diagnostic, row)
+        if reading is None or reading.version < diagnostic.since:
+            continue
+        if reading.version in found:
+            raise EvidenceError(f"its SQL gives several rows for version {reading.version}")
+        found[reading.version] = reading
+    if answer.cut:
+        raise EvidenceError("its SQL gives too many rows; group by version")
+    return tuple(found[version] for version in sorted(found))
+
+
+def reading_of(diagnostic: Diagnostic, row: dict[str, Any]) -> Reading | None:
+    """A row as a reading; None where there is no value."""
+    try:
+        value = number(row["value"])
+        if value is None or row["version"] is None:
+            return None
+        n = int(row["n"])
+        low, high = number(row.get("low")), number(row.get("high"))
+        level = diagnostic.level(value, n)
+        return Reading(
+            version=int(row["version"]), value=value, n=n, low=low, high=high, level=level
+        )
+    except (TypeError, ValueError, OverflowError):
+        raise EvidenceError(f"its SQL gives a row that is no reading: {row!r:.120}") from None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or none."""
+    return None if value is None or not math.isfinite(float(value)) else float(value)
+
+
+def trend_of(readings: tuple[Reading, ...]) -> Trend | None:
+    """How the readings moved; None for fewer than two."""
+    if len(readings) < 2:
+        return None
+    at = [reading.version for reading in readings]
+    values = [reading.value for reading in readings]
+    middle, mean = sum(at) / len(at), sum(values) / len(values)
+    slope = sum((x - middle) * (y - mean) for x, y in zip(at, values, strict=True)) / sum(
+        (x - middle) ** 2 for x in at
+    )
+    return Trend(
+        first=values[0],
+        last=values[-1],
+        change=values[-1] - values[0],
+        slope=slope,
+        versions=len(values),
+    )
+
+
+def alarm_of(diagnostic: Diagnostic, reading: Reading) -> Alarm:
+    assert reading.level is not None
+    return Alarm(
+        diagnostic=diagnostic.name,
+        layer=diagnostic.layer,
+        version=reading.version,
+        level=reading.level,
+        value=reading.value,
+        threshold=diagnostic.threshold(reading.level),
+        direction=diagnostic.direction,
+        n=reading.n,
+        blocks=diagnostic.blocks and reading.level == "critical",
+    )
+
+
+def behind_sql(diagnostic: Diagnostic, version: int | None, limit: int) -> str:
+    """The statement that lists the rollouts behind an alarm."""
+    where = f"({diagnostic.rollouts})" + ("" if version is None else f" AND version = {version}")
+    return (
+        f"SELECT {SHOWN} FROM rollouts WHERE {where} "
+        f"ORDER BY version, source, step, task_id, sample LIMIT {limit}"
+    )
+
+
+def left_out(evidence: Evidence) -> str:
+    """The damaged files, for an error."""
+    if not evidence.broken:
+        return "; has it trained yet?"
+    first = evidence.broken[0]
+    return f": {len(evidence.broken)} files are damaged, such as {first.file} ({first.reason})"

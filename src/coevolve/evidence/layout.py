@@ -1,0 +1,108 @@
+"""Where the rollouts of a run lie: the folder that a file is in tells its version and its split.
+
+    rounds/NN/stage/rollouts/*.parquet   version NN, drawn in training            split train
+    rounds/NN/dev/*.parquet              version NN, measured                     split dev
+    rounds/NN/probes/NAME/*.parquet      version NN, probed under other knobs     split train
+    rounds/NN/gate/*.parquet             version NN, judged                       split gate
+    base/gate/*.parquet                  the policy before any version (-1)       split gate
+
+A folder of a single stage (`stage.json`) is read as a run with the one version 0. Files of a split
+that was not asked for are not opened, not listed and not named.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pyarrow
+from pyarrow import parquet
+
+from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
+from coevolve.evidence.store import SCHEMA
+
+Source = Literal["train", "dev", "probe", "gate"]
+VISIBLE = (Split.TRAIN, Split.DEV)
+"""Splits that engineers, diagnostics and backtests may read."""
+KNOWN = ("1",)
+"""Versions of the file format that can be read."""
+BASE = -1
+"""The version of the policy that a run begins with."""
+
+
+class Part(NamedTuple):
+    """Files of one version and one source."""
+
+    version: int
+    source: Source
+    split: Split
+    files: tuple[Path, ...]
+
+
+class Broken(NamedTuple):
+    """A file that was left out, and why."""
+
+    file: Path
+    reason: str
+
+
+def parts_of(folder: Path, splits: Iterable[Split] = VISIBLE) -> list[Part]:
+    """What there is of the named splits, by version; empty folders give no part."""
+    wanted = set(splits)
+    return [
+        Part(version, source, split, files)
+        for version, source, split, place, pattern in places(folder)
+        if split in wanted and (files := tuple(sorted(place.glob(pattern))))
+    ]
+
+
+def places(folder: Path) -> Iterator[tuple[int, Source, Split, Path, str]]:
+    """Version, source and split of every folder that may hold rollouts."""
+    if (folder / "stage.json").is_file():
+        yield 0, "train", Split.TRAIN, folder / "rollouts", "*.parquet"
+        return
+    if not (folder / "ledger.db").is_file():
+        raise UserError(f"{folder} is no folder of a run or a stage; runs are kept under runs/")
+    yield BASE, "gate", Split.GATE, folder / "base" / "gate", "*.parquet"
+    for version, place in version_folders(folder):
+        yield version, "train", Split.TRAIN, place / "stage" / "rollouts", "*.parquet"
+        yield version, "dev", Split.DEV, place / "dev", "*.parquet"
+        yield version, "probe", Split.TRAIN, place / "probes", "*/*.parquet"
+        yield version, "gate", Split.GATE, place / "gate", "*.parquet"
+
+
+def version_folders(folder: Path) -> list[tuple[int, Path]]:
+    """The folders of all versions, in order; a lone stage is the version 0."""
+    if (folder / "stage.json").is_file():
+        return [(0, folder)]
+    found = (place for place in (folder / "rounds").glob("*") if place.name.isdecimal())
+    return sorted((int(place.name), place) for place in found)
+
+
+def sound(parts: Iterable[Part], thoroughly: bool = False) -> tuple[list[Part], list[Broken]]:
+    """The same parts without the files that cannot be read; `thoroughly` reads them to the end."""
+    whole, broken = [], []
+    for part in parts:
+        reasons = {file: problem(file, thoroughly) for file in part.files}
+        broken += [Broken(file, reason) for file, reason in reasons.items() if reason]
+        if files := tuple(file for file, reason in reasons.items() if not reason):
+            whole.append(part._replace(files=files))
+    return whole, broken
+
+
+def problem(file: Path, thoroughly: bool = False) -> str:
+    """What is wrong with a file, or nothing."""
+    try:
+        with parquet.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            mark = (schema.metadata or {}).get(b"coevolve_rollouts", b"").decode()
+            if mark not in KNOWN:
+                return f"its format is {mark or 'not that of rollouts'}, known: {', '.join(KNOWN)}"
+            if not schema.equals(SCHEMA):
+                return "its columns are not those of rollouts"
+            if thoroughly:
+                for _ in opened.iter_batches():
+                    pass
+    except (OSError, pyarrow.ArrowException) as error:
+        return " ".join(str(error).split())[:200]
+    return ""

@@ -1,0 +1,83 @@
+"""Patches: a change of exactly one factor of the harness, with what is expected of it.
+
+Invariant: no patch can change two factors; the program compares before and after.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Value
+from coevolve.harness.checked import checked
+from coevolve.harness.expression import expression
+from coevolve.harness.harness import Harness
+
+FACTORS: dict[str, tuple[str, str]] = {
+    "knobs": ("environment", "the knobs of the task generator"),
+    "reward": ("reward", "an expression over reward components"),
+    "filters": ("data", "which rollouts are learned from"),
+    "recipe.temperature": ("sampling", "of the rollouts"),
+    "recipe.group": ("sampling", "rollouts per task"),
+    "recipe.max_tokens": ("sampling", "tokens after which an answer is cut off"),
+    "recipe.learning_rate": ("optimiser", "the step size"),
+    "recipe.clip_low": ("optimiser", "how far a probability ratio may fall"),
+    "recipe.clip_high": ("optimiser", "how far it may rise"),
+    "recipe.kl": ("optimiser", "weight of the divergence from the start"),
+    "recipe.entropy": ("optimiser", "weight of the entropy bonus"),
+    "recipe.loss": ("optimiser", "which of GRPO's variants"),
+}
+"""What may change, with its layer and its meaning. Steps and tasks per step are the budget of a
+comparison and not among them."""
+
+
+class Patch(Value):
+    """One change, and why."""
+
+    factor: str
+    value: Any
+    """The new value of the factor, whole."""
+    hypothesis: str = Field(min_length=1, max_length=1_000)
+    """If we change X, then Y improves, because Z."""
+    metric: str = "valid"
+    """What is expected to move: valid, optimal, reward, or the name of a diagnostic."""
+    direction: Literal["up", "down"] = "up"
+    least: float = Field(default=0.0, ge=0)
+    """The criterion: by how much the metric must move at least."""
+    author: str = ""
+
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The factors that stay as they are."""
+        return tuple(name for name in FACTORS if name != self.factor)
+
+
+def patched(harness: Harness, patch: Patch) -> Harness:
+    """The harness with a patch in it."""
+    lookup("factor", patch.factor, FACTORS)
+    values = harness.model_dump(mode="json")
+    inner, name = values, patch.factor
+    if "." in name:
+        part, name = name.split(".")
+        inner = values[part]
+    inner[name] = patch.value
+    after = checked(Harness, values, f"the patch of {patch.factor}")
+    expression(after.reward)
+    if (changed := changes(harness, after)) != [patch.factor]:
+        what = ", ".join(changed) or "nothing"
+        raise UserError(f"a patch of {patch.factor} must change it alone; this changes {what}")
+    return after
+
+
+def changes(before: Harness, after: Harness) -> list[str]:
+    """The factors, and whatever else, in which two harnesses differ."""
+    old, new = flat(before), flat(after)
+    return [name for name in old if old[name] != new[name]]
+
+
+def flat(harness: Harness) -> dict[str, Any]:
+    """Every setting by its dotted name."""
+    values = harness.model_dump(mode="json")
+    recipe = values.pop("recipe")
+    return values | {f"recipe.{name}": value for name, value in recipe.items()}

@@ -1,0 +1,81 @@
+"""`coevolve new-domain` writes a package that passes the conformance suite as it stands."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from coevolve.domains import template
+
+
+def coevolve(
+    *words: str, place: Path, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    old = os.environ.get("PYTHONPATH", "")
+    environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{old}" if path else old}
+    return subprocess.run(
+        [sys.executable, "-m", "coevolve", *words],
+        capture_output=True, text=True, timeout=300, check=False, cwd=place, env=environment,
+    )  # fmt: skip
+
+
+def installed(package: Path) -> None:
+    """What `pip install -e` would leave: the metadata that entry points are found by."""
+    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    folder = package / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    points = project["entry-points"]["coevolve.domains"]
+    lines = ["[coevolve.domains]", *(f"{name} = {where}" for name, where in points.items())]
+    (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_a_new_domain_is_checked_and_evaluated_unchanged(tmp_path: Path) -> None:
+    made = coevolve("new-domain", "my_words", place=tmp_path)
+    assert made.returncode == 0, made.stderr
+    package = tmp_path / "my_words"
+    source = (package / "my_words_domain.py").read_text()
+    assert len(source.splitlines()) <= 80
+    assert "emplate" not in source
+    installed(package)
+    checked = coevolve("check", "my_words", "--json", place=tmp_path, path=package)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert len(json.loads(checked.stdout)["checks"]) == 11
+    words = [
+        "evaluate",
+        "-d",
+        "my_words",
+        "-p",
+        "oracle",
+        "--split",
+        "dev",
+        "--count",
+        "20",
+        "--json",
+    ]
+    done = coevolve(*words, place=tmp_path, path=package)
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["valid"], json.loads(done.stdout)["n"]) == (1.0, 20)
+    again = coevolve("new-domain", "my_words", place=tmp_path)
+    assert again.returncode == 2
+    assert "my_words exists" in again.stderr
+    none = coevolve("evaluate", "-d", "my_words", place=tmp_path, path=package)
+    assert (none.returncode, "has no suite" in none.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["Mine", "a-b", "1a", "class", "lake", "reasoning", "../x"])
+def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
+    refused = coevolve("new-domain", name, place=tmp_path)
+    assert refused.returncode == 2
+    assert f"'{name}'" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_template_is_short() -> None:
+    assert len(Path(template.__file__).read_text().splitlines()) <= 80
