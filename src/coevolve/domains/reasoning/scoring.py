@@ -2,8 +2,8 @@
 
 The library's scorers give credit for answers that merely contain the right one, take padded ones
 as fully right in a dozen data sets, and some evaluate what a model wrote as Python or do not look
-at the numbers that a sum was to use. So an answer is compared with the reference; the library is asked
-only where several answers are right, and only about text in that data set's own alphabet.
+at the numbers that a sum was to use. So an answer is compared with the reference; the library is
+asked only where several answers are right, and only about text in that data set's own alphabet.
 """
 
 import ast
