@@ -156,6 +156,13 @@ def test_what_a_model_wrote_is_never_run(name, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_the_library_prints_is_not_shown(capsys):
+    domain = ReasoningDomain("tower_of_hanoi")
+    data = domain.make(domain.space.defaults(), random.Random(2))
+    assert not domain.right(data, "Move disk 2 from Peg 1 to Peg 9")
+    assert capsys.readouterr().out == ""
+
+
 def test_ten_thousand_fuzzed_answers():
     domains = [ReasoningDomain(n) for n in (*FEW, "puzzle24", "simple_integration", "n_queens")]
     tasks = [

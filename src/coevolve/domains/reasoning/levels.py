@@ -5,7 +5,9 @@ library refuses some combinations, and the nearest that it takes is used instead
 """
 
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from functools import lru_cache
+from io import StringIO
 from typing import Any, NamedTuple
 
 from reasoning_gym.coaching.base_curriculum import (
@@ -100,7 +102,8 @@ def entry_of(dataset: str, levels: dict[str, int], seed: int) -> dict[str, Any]:
     else:
         kind, settings = DATASETS[dataset]
         source = kind(settings(seed=seed, size=1))
-    entry: dict[str, Any] = source[0]
+    with redirect_stdout(StringIO()):  # some data sets talk
+        entry: dict[str, Any] = source[0]
     return entry
 
 

@@ -10,8 +10,10 @@ import ast
 import operator
 import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from io import StringIO
 from typing import Any
 
 FULL = 1.0
@@ -61,7 +63,8 @@ def right(dataset: str, scorer: Any, entry: dict[str, Any], answer: str) -> bool
     if not re.fullmatch(f"(?:{alphabet})*+", answer) or POWERS.search(answer):
         return False
     try:
-        return bool(scorer.score_answer(answer, entry) >= FULL)
+        with redirect_stdout(StringIO()):  # some scorers talk
+            return bool(scorer.score_answer(answer, entry) >= FULL)
     except Exception:  # the capture point of the library's scorers: they trust what they are given
         return False
 
