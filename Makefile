@@ -35,7 +35,7 @@ demo: .venv/ready
 	@echo "Look at $(DEMO)/plan.gif and $(DEMO)/rates.png; then: $(BIN)/coevolve --help"
 
 test: .venv/ready-dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow

@@ -10,7 +10,6 @@ how well a trainee fitted to the evidence alone foresees it.
 
 import argparse
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from coevolve.engineers.base import Proposal, Round, View
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.seeds import student
 from coevolve.evidence.cells import Cell, cells_of, merged
 from coevolve.evolution.assembly import asked
 from coevolve.policies.base import Sampling
@@ -89,9 +89,9 @@ def main() -> None:
                   flush=True)  # fmt: skip
     for name in ("fitted oracle", *arguments.engineers):
         gains = [row["gain"] for row in rows if row["engineer"] == name]
-        mean, n = statistics.mean(gains), len(gains)
-        half = stats.t.ppf(0.975, n - 1) * statistics.stdev(gains) / n**0.5 if n > 1 else 0.0
-        print(f"{name:14} signal {mean:+.1%} [{mean - half:+.1%}, {mean + half:+.1%}], n {n}")
+        mean, reach = student(gains) if len(gains) > 1 else (gains[0], 0.0)
+        low, high = mean - reach, mean + reach
+        print(f"{name:14} signal {mean:+.1%} [{low:+.1%}, {high:+.1%}], n {len(gains)}")
     agreement = stats.spearmanr([r["gain"] for r in rows], [r["foreseen"] for r in rows])
     print(f"real against foreseen: rank correlation {agreement.statistic:.2f}, n {len(rows)}")
     if arguments.json:

@@ -9,13 +9,12 @@ drawing. The interval is over seeds (Student's t). Seeds that are done are not r
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from scipy import stats
+from coevolve.evaluation.seeds import student
 
 KNOBS = ("agents2.share=0.4", "agents3.share=0.3", "agents4.share=0.2", "agents5.share=0.1")
 """The mix of boards that is trained on and measured."""
@@ -65,12 +64,10 @@ def one_seed(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 def interval(values: list[float]) -> tuple[float, float, float]:
     """Mean and 95 % interval over seeds."""
-    mean = statistics.mean(values)
     if len(values) < 2:
-        return mean, float("nan"), float("nan")
-    error = statistics.stdev(values) / len(values) ** 0.5
-    half = stats.t.ppf(0.975, len(values) - 1) * error
-    return mean, mean - half, mean + half
+        return values[0], float("nan"), float("nan")
+    mean, reach = student(values)
+    return mean, mean - reach, mean + reach
 
 
 def main() -> None:

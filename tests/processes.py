@@ -1,12 +1,21 @@
-"""Shared by tests of what several processes do, or one that is killed."""
+"""Shared by tests that start processes: our commands, several at once, one that is killed."""
 
 import signal
 import subprocess
 import sys
 import threading
+from typing import Any
 
 PATIENCE_S = 60
 """After this a process is killed, and its test fails."""
+
+
+def coevolve(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours to its end, whatever that is."""
+    command = [sys.executable, "-m", "coevolve", *map(str, words)]
+    return subprocess.run(
+        command, **{"capture_output": True, "text": True, "timeout": 300, "check": False, **options}
+    )
 
 
 def start(script: str, *values: object) -> subprocess.Popen[str]:

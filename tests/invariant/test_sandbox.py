@@ -395,11 +395,12 @@ def test_workers_die_with_this_process():
         "    print('ready', flush=True)\n"
         "    candidate.run('')\n"
     )
+    others = children()
     process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.5)
-    family = children()
+    family = children() - others
     assert len(family) > 2
     process.kill()
     process.wait()

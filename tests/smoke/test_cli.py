@@ -7,20 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 
 
 def run(
     *words: object, stdin: str = "", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "coevolve", *map(str, words)],
-        capture_output=True,
-        text=True,
-        input=stdin,
-        cwd=cwd,
-        timeout=300,
-        check=False,
-    )
+    return coevolve(*words, input=stdin, cwd=cwd)
 
 
 def good(*words: object, **options: object) -> str:

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 
@@ -29,11 +28,6 @@ max_tokens = 24
 tasks = 4
 samples = 2
 """
-
-
-def coevolve(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_scripts_are_measured() -> None:

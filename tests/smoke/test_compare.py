@@ -1,11 +1,10 @@
 """`coevolve compare` end to end: a small real comparison, its files, and what it refuses."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 from typer.testing import CliRunner
 
 from coevolve.cli.main import app
@@ -29,11 +28,6 @@ knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }
 fixed = { engineers = ["fixed"] }
 frontier = { engineers = ["frontier"] }
 """
-
-
-def coevolve(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_small_comparison(tmp_path: Path) -> None:
@@ -76,7 +70,7 @@ def test_what_would_run_is_shown() -> None:
     assert "random-unguarded" in shown
     assert "4,608" in shown
     listed = json.loads(said_by("--list", "--json"))
-    assert set(listed) == {"main", "context", "gate"}
+    assert set(listed) == {"main", "context", "gate", "adversaries"}
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,18 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 
 
-def coevolve(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=580, check=False)
+def patiently(*words: object) -> subprocess.CompletedProcess[str]:
+    return coevolve(*words, timeout=580)
 
 
 def good(*words: object) -> str:
-    done = coevolve(*words)
+    done = patiently(*words)
     assert done.returncode == 0, done.stderr[-2_000:]
     return done.stdout
 
@@ -40,7 +39,7 @@ def test_a_file_is_evaluated_whole_or_by_split(file: Path) -> None:
         words = ("evaluate", "-d", "math", "-p", "silent", "--tasks", file, "--split", split)
         counts[split] = json.loads(good(*words, "--json"))["n"]
     assert 0 < counts["dev"] < counts["train"] < sum(counts.values()) < 40
-    test = coevolve("evaluate", "-d", "math", "--tasks", file, "--split", "test")
+    test = patiently("evaluate", "-d", "math", "--tasks", file, "--split", "test")
     assert (test.returncode, "looked at once" in test.stderr) == (2, True)
 
 
@@ -49,7 +48,7 @@ def test_a_folder_of_the_hub_is_a_file_too(file: Path) -> None:
     folder = f"hf:{file.parent}"
     found = json.loads(good("evaluate", "-d", "math", "-p", "oracle", "--tasks", folder, "--json"))
     assert (found["n"], found["valid"]) == (40, 1.0)
-    missing = coevolve("tasks", "show", f"hf:{file.parent}/none:main:test", "-d", "math")
+    missing = patiently("tasks", "show", f"hf:{file.parent}/none:main:test", "-d", "math")
     assert missing.returncode == 2
     assert "give a JSONL file instead" in missing.stderr
     assert missing.stderr.count("error: ") == 1
@@ -68,7 +67,7 @@ def test_a_folder_of_the_hub_is_a_file_too(file: Path) -> None:
 def test_bad_files_get_one_clear_line(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_bytes(content)
-    done = coevolve("evaluate", "-d", "math", "-p", "oracle", "--tasks", path)
+    done = patiently("evaluate", "-d", "math", "-p", "oracle", "--tasks", path)
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

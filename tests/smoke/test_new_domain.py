@@ -2,25 +2,20 @@
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from processes import coevolve
 
 from coevolve.domains import template
 
 
-def coevolve(
-    *words: str, place: Path, path: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def run_in(place: Path, *words: str, path: Path | None = None) -> CompletedProcess[str]:
     old = os.environ.get("PYTHONPATH", "")
     environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{old}" if path else old}
-    return subprocess.run(
-        [sys.executable, "-m", "coevolve", *words],
-        capture_output=True, text=True, timeout=300, check=False, cwd=place, env=environment,
-    )  # fmt: skip
+    return coevolve(*words, cwd=place, env=environment)
 
 
 def installed(package: Path) -> None:
@@ -37,14 +32,14 @@ def installed(package: Path) -> None:
 
 
 def test_a_new_domain_is_checked_and_evaluated_unchanged(tmp_path: Path) -> None:
-    made = coevolve("new-domain", "my_words", place=tmp_path)
+    made = run_in(tmp_path, "new-domain", "my_words")
     assert made.returncode == 0, made.stderr
     package = tmp_path / "my_words"
     source = (package / "my_words_domain.py").read_text()
     assert len(source.splitlines()) <= 80
     assert "emplate" not in source
     installed(package)
-    checked = coevolve("check", "my_words", "--json", place=tmp_path, path=package)
+    checked = run_in(tmp_path, "check", "my_words", "--json", path=package)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert len(json.loads(checked.stdout)["checks"]) == 11
     words = [
@@ -59,19 +54,19 @@ def test_a_new_domain_is_checked_and_evaluated_unchanged(tmp_path: Path) -> None
         "20",
         "--json",
     ]
-    done = coevolve(*words, place=tmp_path, path=package)
+    done = run_in(tmp_path, *words, path=package)
     assert done.returncode == 0, done.stderr
     assert (json.loads(done.stdout)["valid"], json.loads(done.stdout)["n"]) == (1.0, 20)
-    again = coevolve("new-domain", "my_words", place=tmp_path)
+    again = run_in(tmp_path, "new-domain", "my_words")
     assert again.returncode == 2
     assert "my_words exists" in again.stderr
-    none = coevolve("evaluate", "-d", "my_words", place=tmp_path, path=package)
+    none = run_in(tmp_path, "evaluate", "-d", "my_words", path=package)
     assert (none.returncode, "has no suite" in none.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["Mine", "a-b", "1a", "class", "lake", "reasoning", "../x"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
-    refused = coevolve("new-domain", name, place=tmp_path)
+    refused = run_in(tmp_path, "new-domain", name)
     assert refused.returncode == 2
     assert f"'{name}'" in refused.stderr
     assert list(tmp_path.iterdir()) == []

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 from runs import make_run
 
 
@@ -19,8 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve", "report", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return coevolve("report", *words, timeout=120)
 
 
 def test_a_page_is_written_and_named(folder: Path) -> None:

@@ -1,11 +1,10 @@
 """`coevolve run` end to end on a small experiment: rounds, verdicts, status, resumption."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
@@ -29,11 +28,6 @@ knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }
 tasks = 6
 samples = 2
 """
-
-
-def coevolve(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve.cli.main", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_run_goes_through_its_rounds_and_is_found_done(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from coevolve.dashboard.record import Record
 from coevolve.domains.knobs import Knob, Knobs
+from coevolve.evolution.deciding import first_knobs
 
 SAME = 1e-9
 
@@ -44,8 +45,7 @@ def knobs_by_round(record: Record) -> list[Knobs]:
     experiment, domain = record.experiment, record.domain
     if experiment is None or domain is None:
         return []
-    base = domain.space.random(experiment.seed) if experiment.start == "random" else None
-    found = [domain.space.project(experiment.knobs, base=base)]
+    found = [first_knobs(experiment, domain.space)]
     for number in record.rounds:
         chosen = record.payload(number, "backtest").get("knobs")
         if not isinstance(chosen, dict):
@@ -71,7 +71,7 @@ def levels_of(record: Record, knobs: list[Knobs]) -> Levels:
         return Levels((), [], ())
     space = knobs[0].space
     used = {knob.name for values in knobs for knob in values.in_use()}
-    owners = {name.split(".")[0] for members in space.groups.values() for name in members}
+    owners = {knob.prefix for knob in space.knobs.values() if knob.group}
     families: dict[str, list[Knob]] = {}
     still = []
     for knob in space.knobs.values():
@@ -81,8 +81,7 @@ def levels_of(record: Record, knobs: list[Knobs]) -> Levels:
         if not (knob.group or knob.harder or any(changes(values))):
             still.append(f"{knob.name} = {values[0]:.4g}")
             continue
-        prefix, _, suffix = knob.name.partition(".")
-        title = knob.group or (suffix if prefix in owners and suffix else "others")
+        title = knob.group or (knob.suffix if knob.prefix in owners else "others")
         families.setdefault(title, []).append(knob)
     found = tuple(family(title, members, knobs) for title, members in families.items())
     return Levels(found, list(range(len(knobs))), tuple(still))
@@ -101,7 +100,7 @@ def family(title: str, members: list[Knob], knobs: list[Knobs]) -> Family:
 
 def level(knob: Knob, knobs: list[Knobs], title: str) -> Level:
     values = [one[knob.name] for one in knobs]
-    short = knob.name if title == "others" else knob.name.partition(".")[0]
+    short = knob.name if title == "others" else knob.prefix
     return Level(knob.name, short, knob.moves, values, changes(values))
 
 

@@ -257,7 +257,7 @@ def pushed(domain: Domain, base: Knobs, knob: Knob, end: str) -> Knobs:
     """Knobs near `base` with one knob at an end of its range and its own group in use."""
     target = knob.low if end == "low" else knob.high
     changes: dict[str, float] = dict(base)
-    prefix = knob.name.split(".")[0] + "."
+    prefix = f"{knob.prefix}."
     for members in domain.space.groups.values():
         for name in members:
             if name.startswith(prefix) and name != knob.name:

@@ -37,6 +37,16 @@ class Knob:
     harder: int = 0
     """1 if raising it makes tasks harder, -1 if easier, 0 if neither is known."""
 
+    @property
+    def prefix(self) -> str:
+        """The part of its name before the dot: what it hangs on."""
+        return self.name.partition(".")[0]
+
+    @property
+    def suffix(self) -> str:
+        """The part of its name after the dot: what kind of knob it is."""
+        return self.name.rpartition(".")[2]
+
 
 Rule = Callable[[dict[str, float]], str | None]
 Mend = Callable[[dict[str, float]], None]
@@ -175,13 +185,9 @@ class Knobs(Mapping[str, float]):
         The part of a name before the dot ties knobs to a share: `size8.hole_ratio` is idle while
         the group member that starts with `size8.` is zero.
         """
-        idle = {
-            name.split(".")[0]
-            for members in self.space.groups.values()
-            for name in members
-            if self[name] == 0
-        }
-        return [knob for name, knob in self.space.knobs.items() if name.split(".")[0] not in idle]
+        knobs = self.space.knobs.values()
+        idle = {knob.prefix for knob in knobs if knob.group and self[knob.name] == 0}
+        return [knob for knob in knobs if knob.prefix not in idle]
 
     def describe(self) -> str:
         """The knobs as a list for a language model: value, range, unit and what each one moves."""

@@ -16,7 +16,7 @@ from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, check_split, split_of
-from coevolve.core.task import Label, Task
+from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
@@ -184,14 +184,7 @@ class SimpleDomain:
 
     def load(self, data: Mapping[str, Any]) -> Task:
         """A task from a line of JSON: a whole task, or only its data."""
-        given: Task | None = None
-        if "data" in data:
-            try:
-                given = Task.model_validate(data)
-            except ValueError as error:
-                raise UserError(f"not a task: {str(error).splitlines()[0]}") from None
-            if given.domain != self.name:
-                raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        given = whole_task(data, self.name) if "data" in data else None
         try:
             bare = given.data if given else {key: data[key] for key in data if key != "id"}
             task = self.as_task(self.complete(bare))

@@ -17,7 +17,7 @@ from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, check_split, split_of
-from coevolve.core.task import Label, Task
+from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
@@ -203,14 +203,12 @@ class EngineeringDomain:
 
     def load(self, data: Mapping[str, Any]) -> Task:
         """A task from JSON values; what it says of itself is computed anew."""
+        given = whole_task(data, self.name)
         try:
-            given = Task.model_validate(data)
             trainee = Trainee.model_validate(given.data["trainee"])
             view, claimed = view_of(given), given.data["signal"]
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"not a task of {self.name}: {error}"[:300]) from None
-        if given.domain != self.name:
-            raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
         now = signal(trainee, view.incumbent)
         if abs(now - claimed) > 1e-9:
             raise UserError(f"task {given.id} claims a signal of {claimed!r}, but it is {now!r}")

@@ -109,10 +109,9 @@ def laid_out(trials: Sequence[Trial]) -> Design:
                 shares[share.name] = None
                 row[share.name] = 1.0
             for knob in (*(k for s in kind.shares for k in tied(knobs, s)), *free(knobs)):
-                name = knob.name.split(".")[-1]
-                slopes[name] = None
+                slopes[knob.suffix] = None
                 moved = level(knob, knobs[knob.name]) - level(knob, knob.default)
-                row[name] = row.get(name, 0.0) + knob.harder * moved
+                row[knob.suffix] = row.get(knob.suffix, 0.0) + knob.harder * moved
             rows.append(row)
             attempts = cell.n / cell.groups if cell.groups else 1.0
             counts.append((cell.n, cell.valid, cell.groups, cell.dead, attempts))

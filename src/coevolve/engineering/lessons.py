@@ -135,9 +135,9 @@ def draw_trainee(knobs: Knobs, incumbent: Knobs, rng: np.random.Generator) -> Tr
                 along = steep * places[min(place, len(places) - 1)]
                 harder[name] = float(along + knobs["irregular"] * rng.standard_normal())
                 for knob in tied(incumbent, incumbent.space.knobs[name]):
-                    slopes.setdefault(knob.name.split(".")[-1], float(rng.uniform(0.2, 4)))
+                    slopes.setdefault(knob.suffix, float(rng.uniform(0.2, 4)))
     for knob in free(incumbent):
-        slopes[knob.name.split(".")[-1]] = float(rng.uniform(0.2, 4))
+        slopes[knob.suffix] = float(rng.uniform(0.2, 4))
     spread = float(knobs["spread"] * 2 ** rng.uniform(-0.5, 0.5))
     bare = Trainee(skill=0.0, harder=harder, slopes=slopes, spread=spread)
     made = kinds(incumbent)

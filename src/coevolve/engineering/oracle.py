@@ -47,7 +47,7 @@ def better(
 ) -> list[Edit]:
     """The step of one difficulty knob that helps, if one does."""
     now, value = float(weights @ signals(trainee, means)), knobs[knob.name]
-    steep = trainee.slopes.get(knob.name.split(".")[-1], 0.0) * knob.harder
+    steep = trainee.slopes.get(knob.suffix, 0.0) * knob.harder
     found = []
     for action, step in (("raise", span(knob, reach)), ("lower", -span(knob, reach))):
         after = min(max(value + step, knob.low), knob.high)

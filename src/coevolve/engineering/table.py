@@ -46,7 +46,7 @@ def rows(knobs: Knobs) -> list[Row]:
         for name in members:
             if knobs[name] > 0:
                 share = knobs.space.knobs[name]
-                found.append(Row(name.split(".")[0], (share, *tied(knobs, share))))
+                found.append(Row(share.prefix, (share, *tied(knobs, share))))
     return found
 
 
@@ -62,7 +62,7 @@ def prompt(view: View) -> str:
                 digit(10 * level(knob, view.incumbent[knob.name]))
                 for knob in tied(view.incumbent, signal.knob)
             ]
-            lines.append(" ".join((signal.prefix, *map(str, numbers))))
+            lines.append(" ".join((signal.knob.prefix, *map(str, numbers))))
     return f"{' / '.join(lines)} {END}"
 
 

@@ -65,13 +65,12 @@ def kinds(knobs: Knobs) -> list[Kind]:
 
 def tied(knobs: Knobs, share: Knob) -> tuple[Knob, ...]:
     """The difficulty knobs that shape only the tasks of a share."""
-    return owned(knobs.space).get(share.name.split(".")[0], ())
+    return owned(knobs.space).get(share.prefix, ())
 
 
 def free(knobs: Knobs) -> list[Knob]:
     """The difficulty knobs that shape all tasks."""
-    groups = knobs.space.groups.values()
-    owners = {name.split(".")[0] for members in groups for name in members}
+    owners = {knob.prefix for knob in knobs.space.knobs.values() if knob.group}
     return [
         knob
         for prefix, found in owned(knobs.space).items()
@@ -84,10 +83,9 @@ def free(knobs: Knobs) -> list[Knob]:
 def owned(space: KnobSpace) -> dict[str, tuple[Knob, ...]]:
     """The difficulty knobs by the part of their names before the dot."""
     found: dict[str, tuple[Knob, ...]] = {}
-    for name, knob in space.knobs.items():
+    for knob in space.knobs.values():
         if knob.harder and not knob.group:
-            prefix = name.split(".")[0]
-            found[prefix] = (*found.get(prefix, ()), knob)
+            found[knob.prefix] = (*found.get(knob.prefix, ()), knob)
     return found
 
 
@@ -103,7 +101,7 @@ def difficulty(trainee: Trainee, knobs: Knobs, share: Knob) -> float:
 
 def slope(trainee: Trainee, knobs: Knobs, those: Iterable[Knob]) -> float:
     return sum(
-        trainee.slopes.get(knob.name.split(".")[-1], 0.0)
+        trainee.slopes.get(knob.suffix, 0.0)
         * knob.harder
         * (level(knob, knobs[knob.name]) - level(knob, knob.default))
         for knob in those

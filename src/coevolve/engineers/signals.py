@@ -27,11 +27,6 @@ class Signal(NamedTuple):
     def name(self) -> str:
         return " ".join(map(str, self.knob.label)) if self.knob.label else self.knob.name
 
-    @property
-    def prefix(self) -> str:
-        """What the names of knobs that hang on this share begin with."""
-        return self.knob.name.split(".")[0]
-
 
 def reverted(finished: Round) -> bool:
     return finished.verdict.lower().startswith("revert")
@@ -70,12 +65,12 @@ def difficulty(view: View) -> list[tuple[Knob, str, Cell]]:
 
     A knob hangs on the share whose name begins alike, or else on everything.
     """
-    owners = {s.prefix: s for group in view.space.groups for s in signals(view, group)}
+    owners = {s.knob.prefix: s for group in view.space.groups for s in signals(view, group)}
     everything = evidence(standing(view))
     found = []
     for knob in view.incumbent.in_use():
         if knob.harder and not knob.group:
-            owner = owners.get(knob.name.split(".")[0])
+            owner = owners.get(knob.prefix)
             found.append((knob, owner.name, owner.cell) if owner else (knob, "all", everything))
     return found
 

@@ -5,7 +5,6 @@ that exists already replaces it. SQL of the built-in suite is ours; any other is
 only ever runs in the locked connection.
 """
 
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -14,7 +13,7 @@ from pydantic import Field, model_validator
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
-from coevolve.harness.checked import checked
+from coevolve.harness.checked import checked, read_toml
 
 Layer = Literal["score", "signal", "behaviour", "version"]
 Level = Literal["warn", "critical"]
@@ -134,14 +133,8 @@ def read_folder(folder: Path, built_in: bool = False) -> list[Diagnostic]:
 
 def read_file(file: Path, built_in: bool = False) -> list[Diagnostic]:
     """One table per diagnostic, named after it."""
-    try:
-        tables = tomllib.loads(file.read_text("utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{file} is not TOML: {error}") from None
     read = []
-    for name, values in tables.items():
+    for name, values in read_toml(file).items():
         if not isinstance(values, dict):
             raise UserError(f"{file}: {name} = {values!r:.60} is no diagnostic; begin with [NAME]")
         whole = {**values, "name": name, "built_in": built_in}

@@ -7,7 +7,6 @@ it are one statement away. Built-in diagnostics run here; those that came later 
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from coevolve.core.errors import EvidenceError, UserError
@@ -208,12 +207,7 @@ class Diagnosis:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pydantic import Field
@@ -126,10 +125,5 @@ class Locked:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -10,7 +10,6 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
-from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.engines.base import Engine
@@ -72,9 +71,7 @@ def finish(folder: Path, engine: Engine, say: Say = print) -> None:
 def fresh(measuring: Measuring, count: int) -> list[Task]:
     """Dev tasks that no engineer was shown results of and no gate has judged by."""
     shown = {task.id for task in measuring.dev}
-    seed = derive(measuring.experiment.seed, "compare", Split.DEV.value)
-    knobs = measuring.domain.space.parse(measuring.experiment.measured.knobs)
-    drawn = measuring.domain.generate(knobs, count + len(shown), seed, Split.DEV, measuring.workers)
+    drawn = measuring.held_out(Split.DEV, count + len(shown), "compare")
     found = [task for task in drawn if task.id not in shown][:count]
     if len(found) < count:
         raise UserError(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coevolve.core.rollout import Rollout
+from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.engineers.base import Round
 from coevolve.engineers.cases import choose_cases
 from coevolve.evidence.cells import Case, Cell, cells_of
@@ -12,6 +13,7 @@ from coevolve.evolution.gate import judge
 from coevolve.evolution.run import Run, Standing
 from coevolve.evolution.training import Trained
 from coevolve.harness.budget import Spent
+from coevolve.harness.experiment import Experiment
 
 CASES = 4
 """Failures that an engineer may look at."""
@@ -26,12 +28,15 @@ def spent_on(rollouts: Sequence[Rollout], began: float) -> dict[str, Any]:
     ).model_dump()
 
 
+def first_knobs(experiment: Experiment, space: KnobSpace) -> Knobs:
+    """What the first round trains on."""
+    base = space.random(experiment.seed) if experiment.start == "random" else None
+    return space.project(experiment.knobs, base=base)
+
+
 def begin(run: Run) -> Standing:
     """The first knobs, and the base policy on the gate."""
-    space, experiment = run.domain.space, run.experiment
-    base = space.random(experiment.seed) if experiment.start == "random" else None
-    knobs = space.project(experiment.knobs, base=base)
-    place = run.ledger.folder / "base" / "gate"
+    experiment, place = run.experiment, run.ledger.folder / "base" / "gate"
 
     def work() -> dict[str, Any]:
         began = time.monotonic()
@@ -40,7 +45,7 @@ def begin(run: Run) -> Standing:
         return {"valid": valid, "n": len(rollouts), "spent": spent_on(rollouts, began)}
 
     run.ledger.phase(0, "base", work)
-    return Standing(experiment.policy, place, knobs)
+    return Standing(experiment.policy, place, first_knobs(experiment, run.domain.space))
 
 
 def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Standing:

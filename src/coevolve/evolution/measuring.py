@@ -53,10 +53,11 @@ class Measuring:
     def gate(self) -> list[Task]:
         return self.held_out(Split.GATE, self.experiment.measured.gate)
 
-    def held_out(self, split: Split, count: int) -> list[Task]:
-        """Tasks that stay the same for the whole run, and for every arm with the same seed."""
+    def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
+        """Tasks for some use that stay the same for the whole run, and for every arm with the same
+        seed."""
         knobs = self.domain.space.parse(self.experiment.measured.knobs)
-        seed = derive(self.experiment.seed, "held out", split.value)
+        seed = derive(self.experiment.seed, use, split.value)
         return list(self.domain.generate(knobs, count, seed, split, self.workers))
 
     def measure(self, checkpoint: str, tasks: list[Task], folder: Path) -> list[Rollout]:

@@ -1,6 +1,8 @@
-"""Values that a person wrote, checked against a model: an error names field, value and problem."""
+"""Values that a person wrote, read and checked: an error names file, field, value and problem."""
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -8,6 +10,16 @@ from pydantic import BaseModel, ValidationError
 from coevolve.core.errors import UserError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The values of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not TOML: {error}") from None
 
 
 def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:

@@ -4,7 +4,6 @@ Invariant: arms of one seed share the policy, the first knobs and every held-out
 equally many rollouts. Whatever would break that is refused here.
 """
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -14,7 +13,7 @@ from pydantic import Field, StringConstraints, field_validator
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
-from coevolve.harness.checked import checked
+from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.experiment import Experiment, make_experiment
 
 SHIPPED = {
@@ -132,13 +131,7 @@ def load_comparison(word: str, changes: Mapping[str, Any], only: Sequence[str] =
     """A shipped comparison by name, or a TOML file; `only` leaves out all other arms."""
     is_path = "/" in word or word.endswith(".toml")
     path = Path(word) if is_path else lookup("comparison", word, SHIPPED)
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not TOML: {error}") from None
-    return make_comparison(merged(values, changes), str(path), only)
+    return make_comparison(merged(read_toml(path), changes), str(path), only)
 
 
 def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] = ()) -> Comparison:

@@ -3,16 +3,14 @@
 Same experiment and seed, same tasks, same proposals, same decisions.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 from coevolve.harness.budget import Budget
-from coevolve.harness.checked import checked
+from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule, GateRule
 
@@ -62,13 +60,7 @@ class Experiment(Value):
 
 def load_experiment(path: Path, changes: dict[str, Any] | None = None) -> Experiment:
     """Read a TOML file; errors name the field, the value and what is expected."""
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not TOML: {error}") from None
-    return make_experiment({**values, **(changes or {})}, str(path))
+    return make_experiment({**read_toml(path), **(changes or {})}, str(path))
 
 
 def make_experiment(values: dict[str, Any], where: str) -> Experiment:

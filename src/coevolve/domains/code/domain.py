@@ -9,7 +9,7 @@ from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import digest
 from coevolve.core.splits import Split, check_split, split_of
-from coevolve.core.task import Task
+from coevolve.core.task import Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.code import answer, prompt, scripts
 from coevolve.domains.code.draw import draw_svg, draw_text
@@ -130,12 +130,7 @@ class CodeDomain:
         )
 
     def load_whole(self, data: Mapping[str, Any]) -> Task:
-        try:
-            given = Task.model_validate(data)
-        except ValueError as error:
-            raise UserError(f"not a task: {str(error).splitlines()[0]}") from None
-        if given.domain != self.name:
-            raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        given = whole_task(data, self.name)
         task = self.again(given)
         check_split(self.fingerprint(task), given.split, given.id)
         return task.model_copy(update={"id": given.id, "seed": given.seed})

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from coevolve.core.errors import UserError
+from coevolve.core.task import reason
 
 Cell = tuple[int, int]
 Path = tuple[Cell, ...]
@@ -75,14 +76,3 @@ def parse_board(data: dict[str, Any]) -> Board:
         return Board(rows=data["rows"], starts=data["starts"], goals=data["goals"])
     except ValueError as error:
         raise UserError(f"not a board: {reason(error)}") from None
-
-
-def reason(error: ValueError) -> str:
-    """The first complaint of a validation error, in one line."""
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)
-    first = errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    message = str(first["msg"]).removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message

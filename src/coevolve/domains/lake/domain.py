@@ -9,11 +9,11 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split, check_split, split_of
-from coevolve.core.task import Task
+from coevolve.core.task import Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.lake import answer, prompt, reward
-from coevolve.domains.lake.board import Board, Plan, parse_board, reason
+from coevolve.domains.lake.board import Board, Plan, parse_board
 from coevolve.domains.lake.canonical import fingerprint
 from coevolve.domains.lake.checks import MEANING, Violation, check_plan
 from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
@@ -151,14 +151,7 @@ class LakeDomain:
 
         Either is solved anew, so that what a task says of itself need not be believed.
         """
-        given: Task | None = None
-        if "data" in data:
-            try:
-                given = Task.model_validate(data)
-            except ValueError as error:
-                raise UserError(f"not a task: {reason(error)}") from None
-            if given.domain != self.name:
-                raise UserError(f"a task of the domain '{given.domain}', not of '{self.name}'")
+        given = whole_task(data, self.name) if "data" in data else None
         board = parse_board(given.data if given else dict(data))
         solution = solve(board)
         facts = facts_of(board, solution)

@@ -158,8 +158,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         rewards = shaped(self.shape, rollouts, self.recorder.components)
-        first = self.accelerator.process_index * len(self.rows)
-        self.columns = columns_of(rollouts, rewards, first, self.num_generations)
+        if self.sieve.filters:
+            first = self.accelerator.process_index * len(self.rows)
+            self.columns = columns_of(rollouts, rewards, first, self.num_generations)
         return [float(reward) for reward in rewards]
 
     def attempts(self) -> list[Attempt]:
