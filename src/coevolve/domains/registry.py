@@ -10,6 +10,7 @@ from coevolve.domains.base import Domain
 BUILT_IN = {
     "code": "coevolve.domains.code.domain:CodeDomain",
     "lake": "coevolve.domains.lake.domain:LakeDomain",
+    "swe": "coevolve.domains.swe.domain:SweDomain",
 }
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
