@@ -73,7 +73,11 @@ def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
 
         def run() -> str:
             if not tasks:
-                tasks.extend(domain.generate(domain.space.defaults(), counts_of(domain).sample, seed, Split.DEV))
+                tasks.extend(
+                    domain.generate(
+                        domain.space.defaults(), counts_of(domain).sample, seed, Split.DEV
+                    )
+                )
             expect(bool(tasks), "there are no tasks to look at")
             return check(domain, tasks)
 

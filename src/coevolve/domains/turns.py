@@ -12,7 +12,6 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 
-
 Player = Callable[[Task, random.Random, tuple[Message, ...]], str]
 """Takes the next turn, knowing all turns before it."""
 

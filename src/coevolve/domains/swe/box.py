@@ -10,6 +10,7 @@ import binascii
 import glob
 import json
 import os
+import re
 import secrets
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files, requires
@@ -47,9 +48,7 @@ def binds() -> tuple[Bind, ...]:
     nothing.mkdir(parents=True, exist_ok=True)
     stdlib = Path(os.__file__).parent
     hidden = {str(stdlib / "site-packages"), *(path for one in OTHERS for path in glob.glob(one))}
-    found = [
-        Bind(source=nothing, target=path) for path in sorted(hidden) if os.path.isdir(path)
-    ]
+    found = [Bind(source=nothing, target=path) for path in sorted(hidden) if os.path.isdir(path)]
     for name in ("pytest", *needed_by("pytest")):
         for file in files(name) or ():
             top = file.parts[0]
@@ -70,14 +69,7 @@ def needed_by(name: str) -> list[str]:
         raise UserError(
             f"working on repositories needs {name}: pip install 'coevolve[swe]'"
         ) from None
-    names = [line.split(";")[0] for line in wanted if ";" not in line]
-    return ["".join(takewhile_name(line)) for line in names]
-
-
-def takewhile_name(requirement: str) -> str:
-    """The name at the beginning of a requirement."""
-    end = next((at for at, mark in enumerate(requirement) if mark in "<>=!~ [("), len(requirement))
-    return requirement[:end]
+    return [re.split(r"[^\w.-]", line)[0] for line in wanted if ";" not in line]
 
 
 @cache
@@ -164,8 +156,10 @@ def run_tests(
 def heard(ran: Ran, secret: str) -> Tested:
     """The facts among what a run printed."""
     phases: dict[str, list[str]] = {}
-    failed, broken = {}, {}
-    calls, lines = {}, {}
+    failed: dict[str, str] = {}
+    broken: dict[str, str] = {}
+    calls: dict[str, list[tuple[str, int]]] = {}
+    lines: dict[str, list[int]] = {}
     ended = None
     for line in ran.stdout.splitlines():
         if not line.startswith(secret):

@@ -1,4 +1,4 @@
-"""Software engineering as a domain: repositories with faults, mended with tools over several turns."""
+"""Software engineering as a domain: faults in repositories, mended with tools in several turns."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.domains.swe.prompt import chat
-from coevolve.domains.swe.scripts import PLAYERS, SCRIPTS, solution
 from coevolve.domains.swe.draw import draw_svg, draw_text
 from coevolve.domains.swe.episode import SweEpisode
 from coevolve.domains.swe.generate import fingerprint, generate, make
 from coevolve.domains.swe.judge import FAILURES
 from coevolve.domains.swe.knobs import MOST_TURNS, SPACE
+from coevolve.domains.swe.prompt import chat
 from coevolve.domains.swe.repository import repository
+from coevolve.domains.swe.scripts import PLAYERS, SCRIPTS, solution
 from coevolve.domains.swe.source import shipped
 from coevolve.domains.swe.statistics import measure
 from coevolve.domains.swe.suite import benchmark

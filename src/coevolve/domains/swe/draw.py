@@ -59,4 +59,6 @@ def pieces(line: str) -> list[str]:
 
 def clean(line: str) -> str:
     """Text that any reader of XML takes."""
-    return escape("".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line))
+    return escape(
+        "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line)
+    )

@@ -143,7 +143,8 @@ class Finder:
         return self.starts[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.expr | ast.stmt) -> int:
-        assert node.end_lineno is not None and node.end_col_offset is not None
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
         return self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.expr | ast.stmt) -> str:
@@ -168,7 +169,8 @@ class Finder:
                     "operator", node.target, node.value, (f"{pair[0]}=", f"{pair[1]}=")
                 )
         elif isinstance(node, ast.BoolOp) and len(node.values) == 2:
-            yield from self.between("condition", *node.values, LOGIC[type(node.op)])
+            one, two = node.values
+            yield from self.between("condition", one, two, LOGIC[type(node.op)])
         elif isinstance(node, ast.Call):
             yield from self.swapped(node)
         elif isinstance(node, ast.Return):

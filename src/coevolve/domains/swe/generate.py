@@ -1,11 +1,12 @@
 """Tasks from knobs: faults that tests notice, drawn from repositories."""
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from coevolve.core.errors import KnobError
+from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
@@ -17,13 +18,16 @@ from coevolve.domains.swe.noticed import drawn_from, noticed
 from coevolve.domains.swe.repository import SIZES, Repository, repository
 from coevolve.domains.swe.work import Work, bucket_of
 
+AHEAD = 16
+"""Tasks that are made before the first of them is asked for."""
+
 
 def generate(
     knobs: Knobs, count: int, seed: int, split: Split, workers: int, sources: tuple[str, ...]
 ) -> Iterator[Task]:
     """Tasks drawn from `knobs`, in order; a smaller count gives the beginning of a larger one.
 
-    Trying faults out is waiting for sandboxes, so workers are threads.
+    Trying faults out is waiting for sandboxes, so workers are threads, and there are always some.
     """
     values = dict(knobs)
     seeds = [derive(seed, "swe", split.value, index) for index in range(count)]
@@ -32,11 +36,10 @@ def generate(
     def make(one: int) -> Task:
         return make_task(values, one, split, repositories)
 
-    if workers <= 1:
-        yield from map(make, seeds)
-        return
-    with ThreadPoolExecutor(workers, "faults") as pool:
-        yield from pool.map(make, seeds)
+    threads = max(workers, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads, "faults") as pool:
+        for begin in range(0, count, AHEAD):
+            yield from pool.map(make, seeds[begin : begin + AHEAD])
 
 
 def make_task(
@@ -49,17 +52,39 @@ def make_task(
     count = 1 + draws(rng, values["faults.mean"] - 1, MOST_FAULTS - 1)
     hint = draws(rng, values["hint.mean"], MOST_HINTS)
     history = rng.random() < values["history.share"]
-    for some in of_sizes(repositories, size):
-        choice = [(one, fault) for one in some for fault in drawn_from(one.name, kind, split)]
-        rng.shuffle(choice)
-        for known, fault in choice:
-            if noticed(known.name, fault).fail:
-                faults = [fault, *further(rng, values, split, known, fault, count - 1)]
-                return task_of(known, faults, hint, int(values["turns.limit"]), history, seed)
-    raise KnobError(
-        f"no fault of the kind '{kind}' in the split '{split}' that tests notice; lower "
-        f"{kind}.share = {values[f'{kind}.share']:g} or add sources"
-    )
+    for known, fault in choices(rng, values, kind, size, split, repositories):
+        if noticed(known.name, fault).fail:
+            faults = [fault, *further(rng, values, split, known, fault, count - 1)]
+            return task_of(known, faults, hint, int(values["turns.limit"]), history, seed)
+    names = ", ".join(known.name for known in repositories)
+    raise UserError(f"no fault in the split '{split}' that tests notice in {names}; add sources")
+
+
+def choices(
+    rng: random.Random,
+    values: dict[str, float],
+    kind: str,
+    size: str,
+    split: Split,
+    repositories: list[Repository],
+) -> Iterator[tuple[Repository, Fault]]:
+    """Faults to try: of the kind and size that were drawn, and, where repositories are so few that
+    there is none, of the nearest sizes, and then of other kinds."""
+    others = [name for name in KINDS if name != kind]
+    rng.shuffle(others)
+    others.sort(key=lambda name: values[f"{name}.share"] == 0)
+    order = list(SIZES)
+    sizes = sorted(order, key=lambda one: abs(order.index(one) - order.index(size)))
+    for one in (kind, *others):
+        for near in sizes:
+            found = [
+                (known, fault)
+                for known in repositories
+                if known.size == near
+                for fault in drawn_from(known.name, one, split)
+            ]
+            rng.shuffle(found)
+            yield from found
 
 
 def further(
@@ -119,16 +144,9 @@ def make(work: Work, seed: int) -> Task:
 
 
 def fingerprint(work: Work) -> int:
-    """All faults of a task are in functions of one split; the least of their places stands for all."""
+    """The least of the places of a task's faults, which are all of one split, stands for them."""
     package = repository(work.source).source.package
     return min(fault.place(package) for fault in work.faults)
-
-
-def of_sizes(repositories: list[Repository], size: str) -> Iterator[list[Repository]]:
-    """Those of a size, then, where they have nothing to offer, those of the nearest sizes."""
-    order = list(SIZES)
-    for near in sorted(order, key=lambda one: abs(order.index(one) - order.index(size))):
-        yield [known for known in repositories if known.size == near]
 
 
 def pick(rng: random.Random, shares: dict[str, float]) -> str:

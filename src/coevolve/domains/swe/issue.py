@@ -24,7 +24,10 @@ def issue(work: Work) -> str:
             if work.hint >= 4:
                 place += f", line {fault.line}"
             where.append(place)
-        lines += ["", f"The fault{'s are' if many else ' is'} in: {'; '.join(dict.fromkeys(where))}."]
+        lines += [
+            "",
+            f"The fault{'s are' if many else ' is'} in: {'; '.join(dict.fromkeys(where))}.",
+        ]
     elif many:
         lines += ["", f"There are {len(work.faults)} faults."]
     return "\n".join(lines)

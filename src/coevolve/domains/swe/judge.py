@@ -141,7 +141,9 @@ def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Verdict:
     word = secrets.token_hex(6)
     folder = fail[0].partition("::")[0].rpartition("/")[0]
     path = f"{folder}/test_{word}.py".removeprefix("/")
-    canary = f"def test_a{word}():\n    assert [{word!r}] == []\n\n\ndef test_b{word}():\n    pass\n"
+    canary = (
+        f"def test_a{word}():\n    assert [{word!r}] == []\n\n\ndef test_b{word}():\n    pass\n"
+    )
     must_fail, must_pass = f"{path}::test_a{word}", f"{path}::test_b{word}"
     ids = sorted([*known.tests, must_fail, must_pass])
     whole = {**restored(known, tree), path: canary.encode()}

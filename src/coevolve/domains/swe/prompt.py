@@ -29,8 +29,8 @@ def rules() -> str:
         "turns. Call a tool by writing a block with one JSON object; its answer comes as the next "
         "message. Several blocks in one turn are done in order.\n\n"
         f"{shown}\n\n"
-        "Change the code, not the tests: hidden tests decide, and must all pass in the end. Nothing "
-        "counts before it is submitted."
+        "Change the code, not the tests: hidden tests decide, and must all pass in the end. "
+        "Nothing counts before it is submitted."
     )
 
 

@@ -9,6 +9,7 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import cache_root, replace_file
@@ -16,7 +17,7 @@ from coevolve.domains.swe.box import Tested, run_tests
 from coevolve.domains.swe.places import is_code, is_test
 from coevolve.domains.swe.source import Source, Tree, content_of, read_source, tree_of
 
-VERSION = 1
+VERSION = 2
 """Rises when what is measured, or how, changes."""
 SIZES = {"small": 1_000, "medium": 2_500, "large": 1 << 30}
 """Lines of code, below which a repository is of a size."""
@@ -58,7 +59,7 @@ class Repository:
     @property
     def limit_cpu_s(self) -> int:
         """Processor time that running tests may take: a loop that never ends takes more."""
-        return 10 + int(4 * self.cpu_s)
+        return 5 + int(4 * self.cpu_s)
 
     def tests_of(self, key: str) -> list[str]:
         return [self.tests[place] for place in self.calls.get(key, [])]
@@ -76,7 +77,7 @@ def repository(name: str) -> Repository:
     return Repository(source, content, tree, **read(kept.read_bytes()))
 
 
-def read(data: bytes) -> dict[str, object]:
+def read(data: bytes) -> dict[str, Any]:
     found = json.loads(data)
     return {**found, "tests": tuple(found["tests"])}
 
@@ -87,7 +88,7 @@ def folder_of(content: str) -> Path:
     return cache_root() / "swe" / f"v{VERSION}-{version}" / content
 
 
-def measure(source: Source, tree: Tree) -> dict[str, object]:
+def measure(source: Source, tree: Tree) -> dict[str, Any]:
     """Run all tests twice, and once more watching what they call, which some do not bear."""
     test_files = sorted(path for path in tree if is_test(path))
     if not test_files:
@@ -99,10 +100,10 @@ def measure(source: Source, tree: Tree) -> dict[str, object]:
     if not first.passed:
         raise UserError(f"no test of {source.name} passes in the sandbox: {why(first)}")
     second = run_tests(tree, test_files, cpu_s=FIRST_CPU_S)
-    tests = sorted(first.passed & second.passed)
+    watched = run_tests(tree, test_files, cpu_s=4 * FIRST_CPU_S, trace=True)
+    tests = steady(first, second, set(watched.calls))
     if not tests:
         raise UserError(f"no test of {source.name} passes twice: {why(second)}")
-    watched = run_tests(tree, test_files, cpu_s=4 * FIRST_CPU_S, trace=True)
     calls: dict[str, list[int]] = {}
     for place, test in enumerate(tests):
         for path, line in watched.calls.get(test, []):
@@ -112,6 +113,19 @@ def measure(source: Source, tree: Tree) -> dict[str, object]:
     if not calls:
         raise UserError(f"the tests of {source.name} call no function of its own code")
     return {"tests": tests, "calls": calls, "lines": lines, "cpu_s": first.cpu_s}
+
+
+def steady(first: Tested, second: Tested, third: set[str]) -> list[str]:
+    """Tests that passed twice, without functions that are called otherwise every time."""
+    both = first.passed & second.passed
+    moving = {function_of(name) for name in (first.passed | second.passed) ^ both}
+    moving |= {function_of(name) for name in both - third}
+    return sorted(name for name in both if function_of(name) not in moving)
+
+
+def function_of(test: str) -> str:
+    """A test without its parameters."""
+    return test.partition("[")[0]
 
 
 def why(tested: Tested) -> str:

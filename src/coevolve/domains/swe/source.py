@@ -81,7 +81,8 @@ def tree_of(source: Source) -> Tree:
             if len(PurePosixPath(name).parts) > 1
         }
     except BROKEN as error:
-        raise UserError(f"the sdist of {source.name} does not unpack: {error}") from None
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise UserError(f"the sdist of {source.name} does not unpack: {reason}") from None
     if not tree:
         raise UserError(f"the sdist of {source.name} holds no files")
     return tree

@@ -84,9 +84,7 @@ def cached(text: str) -> Unfolded:
     mended = {path: known.tree[path] for path in changed}
     if work.history:
         given = with_history(given, mended)
-    return Unfolded.model_construct(
-        work=work, given=given, mended=mended, total=len(known.tests)
-    )
+    return Unfolded.model_construct(work=work, given=given, mended=mended, total=len(known.tests))
 
 
 def check(work: Work, known: Repository) -> None:
@@ -143,7 +141,10 @@ def hide(tree: Tree, fail: tuple[str, ...]) -> Tree:
 
 
 def removed(
-    tree: Tree, path: str, names: set[tuple[str, ...]], anywhere: set[str] = frozenset()  # type: ignore[assignment]
+    tree: Tree,
+    path: str,
+    names: set[tuple[str, ...]],
+    anywhere: set[str] = frozenset(),  # type: ignore[assignment]
 ) -> tuple[Tree, set[tuple[str, ...]]]:
     """A tree with some functions of a file taken out, and those that were not there.
 

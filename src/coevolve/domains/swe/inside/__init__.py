@@ -1,1 +1,1 @@
-"""Programs that run inside the sandbox. They are sent as text and import nothing of this package."""
+"""Programs that run inside the sandbox: sent as text, they import nothing of this package."""

@@ -7,6 +7,7 @@ written into a file.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import select
@@ -56,15 +57,11 @@ def attempt(command: str, root: str, wall_s: float, most: int) -> tuple[int | No
         if (ready and not part) or (ended and not ready) or left <= 0:
             break
     if process.poll() is None:  # it may have closed its output and gone on
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(max(deadline - time.monotonic(), 0))
-        except subprocess.TimeoutExpired:
-            pass
     late = process.poll() is None
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
-    except OSError:
-        pass
     code = process.wait()
     return None if late else code, bytes(said)
 

@@ -10,13 +10,13 @@ import json
 import os
 import sys
 
+import pytest
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
     from typing import Any
-
-import pytest
 
 LONGEST = 300
 
