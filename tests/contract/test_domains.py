@@ -12,7 +12,12 @@ from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 
 
-@pytest.mark.parametrize("name", sorted(names()))
+SLOW = {"swe": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW.get(name, ())) for name in sorted(names())]
+)
 def test_conformance(name):
     findings = list(conformance(get_domain(name)))
     assert len(findings) == 11

@@ -1,4 +1,4 @@
-"""Software engineering on a small repository: tasks, tools, scripted agents, and what judges them."""
+"""Software engineering on a small repository: tasks, tools, scripted agents, the judge."""
 
 import json
 from pathlib import Path
