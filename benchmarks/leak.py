@@ -1,7 +1,7 @@
 """The leak: what a policy that reads the history scores with a history and without one.
 
-The same tasks twice, once with the mending commit left in the repository. The rollouts are kept, and
-the last table is one query over them: whoever did not know of the leak would see it there.
+The same tasks twice, once with the mending commit left in the repository. The last table is one
+query over the rollouts: whoever did not know of the leak would see it there.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from coevolve.evidence.store import read, write
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
 
-POLICIES = ("leak-reader", "oracle", "lazy")
+POLICIES = ("leak-reader", "lazy")
 QUERY = """
 SELECT policy, (details->>'history_read')::BOOLEAN AS history_read, count(*) AS n,
        round(avg(valid::INTEGER), 3) AS valid

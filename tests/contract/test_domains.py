@@ -11,7 +11,6 @@ from coevolve.domains.check import conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 
-
 SLOW = {"swe": pytest.mark.slow}
 
 
