@@ -166,7 +166,12 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", FORGERIES)
+SLOW = {"an endless loop": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW.get(name, ())) for name in FORGERIES]
+)
 def test_forged_results_are_not_believed(domain: SweDomain, tasks: list[Task], name: str) -> None:
     path = tasks[0].data["faults"][0]["path"]
     command = f"cat >> {path} <<'END'\n{FORGERIES[name]}END"
@@ -279,3 +284,23 @@ def test_without_a_wall_nothing_runs(
     with pytest.raises(UserError, match="only behind the wall"):
         domain.begin(tasks[0]).run("true")
     box.binds.cache_clear()
+
+
+def test_the_tools_can_be_called_through_trl(domain: SweDomain, tasks: list[Task]) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    from transformers.utils import get_json_schema
+
+    from coevolve.domains.swe.calls import TOOLS
+    from coevolve.engines.trl.turns import environment
+
+    class WithTools(SweDomain):
+        tools = tuple(TOOLS)
+
+    made = environment(WithTools(domain.sources), tasks)()
+    made.reset(task=0)
+    assert "shop/prices.py" in made.list()
+    assert made.edit("a.txt", "", "x") == "made a.txt"
+    assert made._episode.calls[-1]["tool"] == "edit"
+    for name, arguments in TOOLS.items():
+        schema = get_json_schema(getattr(made, name))["function"]
+        assert set(schema["parameters"]["properties"]) == set(arguments)

@@ -52,7 +52,7 @@ class SweDomain:
     suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {"benchmark": benchmark}
     turns: ClassVar[int] = MOST_TURNS
     tools: ClassVar[tuple[str, ...]] = ()
-    counts: ClassVar[Counts] = Counts(sample=10, many=30, split=15, pushed=30)
+    counts: ClassVar[Counts] = Counts(sample=10, many=30, split=15, pushed=16)
 
     def __init__(self, sources: Sequence[str] = ()) -> None:
         """`sources` are NAME==VERSION or folders of git repositories; the shipped ones if none."""

@@ -93,17 +93,15 @@ def plain(name: str) -> str:
 def find(name: str, version: str) -> tuple[str, str, str]:
     """Address, stated hash and ending of an sdist."""
     seen: list[str] = []
-    reached = False
+    answered = False
     for index in indexes():
         page = f"{index.rstrip('/')}/{plain(name)}/"
         try:
             text = read(page + "index.html" if page.startswith("file:") else page).decode()
         except RegistryError as error:
-            if isinstance(error.__cause__, HTTPError) or index != indexes()[0]:
-                reached = reached or isinstance(error.__cause__, HTTPError)
-                continue
-            raise
-        reached = True
+            answered = answered or isinstance(error.__cause__, HTTPError)
+            continue
+        answered = True
         for link in Links(text).found:
             address, mark = urldefrag(urljoin(page, link))
             file = unquote(address.rpartition("/")[2])
@@ -114,8 +112,8 @@ def find(name: str, version: str) -> tuple[str, str, str]:
             if found == version:
                 return address, mark.removeprefix("sha256="), ending
             seen.append(found)
-    if not reached:
-        raise RegistryError(f"cannot reach the registry at {indexes()[0]}")
+    if not answered:
+        raise RegistryError(f"cannot reach the registry at {', '.join(indexes())}")
     if not seen:
         raise RegistryError(f"no sdist of a package '{name}' at {', '.join(indexes())}")
     raise RegistryError(

@@ -6,7 +6,9 @@ happens to be kept already.
 
 import ast
 import json
+import re
 from functools import lru_cache
+from threading import Lock
 
 from coevolve.core.files import replace_file
 from coevolve.core.rollout import Value
@@ -17,6 +19,10 @@ from coevolve.domains.swe.repository import Repository, folder_of, repository
 
 DEPTH = 8
 """Faults of one kind, in one repository and split, that tasks are drawn from at the most."""
+WRITING = Lock()
+"""Threads may have tried the same fault at the same time."""
+ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+"""Where something lay in memory, which is another place every time."""
 
 
 class Noticed(Value):
@@ -60,7 +66,9 @@ def noticed(name: str, fault: Fault) -> Noticed:
     known = repository(name)
     kept = folder_of(known.content) / "faults" / f"{fault.mark()}.json"
     if not kept.is_file():
-        replace_file(kept, attempt(known, fault).model_dump_json().encode())
+        found = attempt(known, fault)
+        with WRITING:
+            replace_file(kept, found.model_dump_json().encode())
     return Noticed.model_validate(json.loads(kept.read_bytes()))
 
 
@@ -79,7 +87,8 @@ def attempt(known: Repository, fault: Fault) -> Noticed:
     fail = tuple(name for name in ids if name not in tested.passed)
     if not fail or len(fail) > len(known.tests) // 2:
         return nothing
-    return Noticed(fail=fail, message=tested.failed.get(fail[0], ""))
+    message = ADDRESS.sub("0x...", tested.failed.get(fail[0], ""))
+    return Noticed(fail=fail, message=message)
 
 
 def differs(before: bytes, after: bytes) -> bool:
