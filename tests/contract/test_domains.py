@@ -11,8 +11,12 @@ from coevolve.domains.check import conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 
+SLOW = {"swe": pytest.mark.slow}
 
-@pytest.mark.parametrize("name", sorted(names()))
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=SLOW.get(name, ())) for name in sorted(names())]
+)
 def test_conformance(name):
     findings = list(conformance(get_domain(name)))
     assert len(findings) == 11

@@ -110,6 +110,20 @@ def test_an_answer_stops_where_the_context_does(pocket: LocalPolicy, prompts: li
         pocket.answer([long], Sampling(max_tokens=4))
 
 
+def test_a_dialogue_that_outgrows_the_context_ends(
+    pocket: LocalPolicy, prompts: list[Prompt]
+) -> None:
+    long = Message(role="user", content="plan " * pocket.context)
+    said = Message(role="assistant", content="plan")
+    grown = prompts[0]._replace(messages=(*prompts[0].messages, said, long))
+    sampling = Sampling(temperature=0, max_tokens=8)
+    first, second = pocket.answer([grown, prompts[1]], sampling)
+    assert (first.text, first.stop) == ("", StopReason.LENGTH)
+    assert second.tokens == pocket.answer([prompts[1]], sampling)[0].tokens
+    with pytest.raises(PolicyError, match="does not fit"):
+        pocket.answer([prompts[0]._replace(messages=(long,))], sampling)
+
+
 def test_a_schema_is_followed_by_construction() -> None:
     class City(BaseModel):
         name: str

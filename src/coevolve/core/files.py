@@ -1,4 +1,4 @@
-"""Replacing a file: the new content is there whole and on the disk, or the old one still is."""
+"""Files of ours: replaced whole or not at all, and where those are kept that can be made again."""
 
 import os
 from pathlib import Path
@@ -16,3 +16,9 @@ def replace_file(path: Path, data: bytes) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def cache_root() -> Path:
+    """Where this user's files go that can be made again."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "coevolve"

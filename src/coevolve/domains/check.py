@@ -16,8 +16,6 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knob, Knobs
 
-SAMPLE = 60
-PUSHED = 80
 GARBAGE = (
     "",
     " ",
@@ -46,6 +44,23 @@ class Finding(NamedTuple):
     message: str
 
 
+class Counts(NamedTuple):
+    """How many tasks the suite looks at. A domain whose tasks are slow says so in `counts`."""
+
+    sample: int = 60
+    """For most checks."""
+    many: int = 600
+    """To compare seeds and workers."""
+    split: int = 150
+    """Of each split."""
+    pushed: int = 80
+    """At each end of each knob."""
+
+
+def counts_of(domain: Domain) -> Counts:
+    return getattr(domain, "counts", Counts())
+
+
 class Failure(Exception):
     """What a check found wrong."""
 
@@ -59,7 +74,11 @@ def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
 
         def run() -> str:
             if not tasks:
-                tasks.extend(domain.generate(domain.space.defaults(), SAMPLE, seed, Split.DEV))
+                tasks.extend(
+                    domain.generate(
+                        domain.space.defaults(), counts_of(domain).sample, seed, Split.DEV
+                    )
+                )
             expect(bool(tasks), "there are no tasks to look at")
             return check(domain, tasks)
 
@@ -95,7 +114,8 @@ def expect(holds: bool, message: str) -> None:
 def declarations(domain: Domain, tasks: list[Task]) -> str:
     expect("oracle" in domain.scripts, "scripts has no 'oracle'")
     expect(bool(domain.styles), "styles is empty; name at least one prompt style")
-    expect(len(tasks) == SAMPLE, f"asked for {SAMPLE} tasks, got {len(tasks)}")
+    count = counts_of(domain).sample
+    expect(len(tasks) == count, f"asked for {count} tasks, got {len(tasks)}")
     for task in tasks:
         missing = set(domain.buckets) - set(task.bucket)
         expect(not missing, f"task {task.id} lacks the bucket labels {sorted(missing)}")
@@ -104,12 +124,12 @@ def declarations(domain: Domain, tasks: list[Task]) -> str:
 
 
 def same_tasks(domain: Domain, seed: int) -> str:
-    knobs, count = domain.space.defaults(), 600
+    knobs, count = domain.space.defaults(), counts_of(domain).many
     alone = list(domain.generate(knobs, count, seed, Split.TRAIN, workers=1))
     together = list(domain.generate(knobs, count, seed, Split.TRAIN, workers=2))
     expect(alone == together, "one and two worker processes gave different tasks")
     fewer = list(domain.generate(knobs, 7, seed, Split.TRAIN))
-    expect(alone[:7] == fewer, "asking for 7 tasks is not the beginning of asking for 600")
+    expect(alone[:7] == fewer, f"asking for 7 tasks is not the beginning of asking for {count}")
     other = list(domain.generate(knobs, count, derive(seed, "other"), Split.TRAIN))
     common = {task.id for task in alone} & {task.id for task in other}
     expect(len(common) < count // 2, f"another seed gave {len(common)} of {count} equal tasks")
@@ -120,7 +140,7 @@ def disjoint_splits(domain: Domain, seed: int) -> str:
     knobs = domain.space.defaults()
     homes: dict[int, Split] = {}
     for split in Split:
-        for task in domain.generate(knobs, 150, seed, split):
+        for task in domain.generate(knobs, counts_of(domain).split, seed, split):
             mark = domain.fingerprint(task)
             expect(split_of(mark) is split, f"task {task.id} in '{split}' belongs elsewhere")
             expect(homes.setdefault(mark, split) is split, f"task {task.id} is in two splits")
@@ -235,12 +255,12 @@ def knobs_valid(domain: Domain, seed: int) -> str:
 
 def knobs_move(domain: Domain, seed: int) -> str:
     """Push each knob down and up in a setting where it matters, and watch what it names."""
-    defaults = domain.space.defaults()
+    defaults, count = domain.space.defaults(), counts_of(domain).pushed
     for knob in domain.space.knobs.values():
         values = {}
         for end in ("low", "high"):
             knobs = pushed(domain, defaults, knob, end)
-            tasks = list(domain.generate(knobs, PUSHED, derive(seed, knob.name), Split.TRAIN))
+            tasks = list(domain.generate(knobs, count, derive(seed, knob.name), Split.TRAIN))
             found = domain.statistics(tasks).get(knob.name)
             values[end] = (knobs[knob.name], found.value if found else 0.0)
         (low, low_value), (high, high_value) = values["low"], values["high"]
@@ -250,7 +270,7 @@ def knobs_move(domain: Domain, seed: int) -> str:
             f"{knob.name} from {low:g} to {high:g} moved '{knob.moves}' from {low_value:.3g} to "
             f"{high_value:.3g}",
         )
-    return f"{len(domain.space.knobs)} knobs pushed, {PUSHED} tasks each way"
+    return f"{len(domain.space.knobs)} knobs pushed, {count} tasks each way"
 
 
 def pushed(domain: Domain, base: Knobs, knob: Knob, end: str) -> Knobs:

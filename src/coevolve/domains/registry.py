@@ -14,6 +14,7 @@ BUILT_IN = {
     "engineering": "coevolve.engineering.domain:EngineeringDomain",
     "code": "coevolve.domains.code.domain:CodeDomain",
     "math": "coevolve.domains.math.domain:MathDomain",
+    "swe": "coevolve.domains.swe.domain:SweDomain",
 }
 
 

@@ -1,10 +1,19 @@
-"""What a domain offers beside the domain protocol when its tasks are worked on in several turns."""
+"""What a domain offers beside the domain protocol when its tasks are worked on in several turns.
 
+Two more things are taken where a domain has them: `limit(task)`, the most turns for one task, and
+`players`, scripted policies that hear what was said before their turn.
+"""
+
+import random
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, TypeGuard
 
-from coevolve.core.rollout import Outcome
+from coevolve.core.rollout import Message, Outcome
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+
+Player = Callable[[Task, random.Random, tuple[Message, ...]], str]
+"""Takes the next turn, knowing all turns before it."""
 
 
 class Episode(Protocol):
@@ -39,3 +48,14 @@ class TurnDomain(Domain, Protocol):
 def has_turns(domain: Domain) -> TypeGuard[TurnDomain]:
     """Whether tasks of the domain take several turns."""
     return hasattr(domain, "begin")
+
+
+def turn_limit(domain: TurnDomain, task: Task) -> int:
+    """Most turns of the policy in an episode of a task."""
+    limit: Callable[[Task], int] | None = getattr(domain, "limit", None)
+    return limit(task) if limit else domain.turns
+
+
+def players(domain: Domain) -> Mapping[str, Player]:
+    """Scripted policies of several turns, by name."""
+    return getattr(domain, "players", {})

@@ -2,7 +2,7 @@
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Rollout, StopReason
-from coevolve.domains.turns import Episode, TurnDomain
+from coevolve.domains.turns import Episode, TurnDomain, turn_limit
 from coevolve.evaluation.judge import record
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 
@@ -10,17 +10,21 @@ from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 class Attempt:
     """One episode as it goes on."""
 
-    def __init__(self, prompt: Prompt, episode: Episode) -> None:
-        self.prompt, self.episode = prompt, episode
+    def __init__(self, prompt: Prompt, episode: Episode, limit: int) -> None:
+        self.prompt, self.episode, self.limit = prompt, episode, limit
         self.turns: list[Message] = []
         self.said: list[Completion] = []
         self.over = False
 
-    def whole(self, limit: int) -> Completion:
+    @property
+    def going(self) -> bool:
+        return not self.over and len(self.said) < self.limit
+
+    def whole(self) -> Completion:
         """All turns of the policy as one completion; the text is the last one's."""
         last = self.said[-1]
         ended = last.stop is StopReason.END
-        cut = StopReason.TURNS if ended and not self.over and len(self.said) >= limit else last.stop
+        cut = StopReason.TURNS if ended and not self.over else last.stop
         return Completion(
             text=last.text,
             stop=cut,
@@ -42,9 +46,8 @@ def converse(
     attempts = []
     for prompt in prompts:
         assert prompt.task is not None
-        attempts.append(Attempt(prompt, domain.begin(prompt.task)))
-    for _ in range(domain.turns):
-        going = [attempt for attempt in attempts if not attempt.over]
+        attempts.append(Attempt(prompt, domain.begin(prompt.task), turn_limit(domain, prompt.task)))
+    while going := [attempt for attempt in attempts if attempt.going]:
         asked = [
             attempt.prompt._replace(messages=(*attempt.prompt.messages, *attempt.turns))
             for attempt in going
@@ -55,11 +58,11 @@ def converse(
             reply = attempt.episode.reply(said.text) if said.stop is StopReason.END else None
             if reply is None:
                 attempt.over = True
-            elif len(attempt.said) < domain.turns:
+            elif attempt.going:
                 attempt.turns.append(Message(role="user", content=reply))
     found = []
     for attempt in attempts:
-        whole = attempt.whole(domain.turns)
+        whole = attempt.whole()
         outcome = attempt.episode.outcome(whole.text, whole.completion_tokens or None)
         turns = tuple(attempt.turns)
         found.append(record(attempt.prompt, whole, turns, outcome, policy.name))

@@ -28,6 +28,11 @@ class LocalPolicy:
             return []
         tokenizer = self.loaded.tokenizer
         ids = [render(tokenizer, prompt.messages) for prompt in prompts]
+        if any(grown := [self.outgrown(*pair) for pair in zip(prompts, ids, strict=True)]):
+            others = [prompt for prompt, over in zip(prompts, grown, strict=True) if not over]
+            said = iter(self.answer(others, sampling))
+            cut = Completion(text="", stop=StopReason.LENGTH)
+            return [cut if over else next(said) for over in grown]
         room = self.room(ids, sampling.max_tokens)
         seeds = [
             derive(sampling.seed, "answer", prompt.sample, *map(str, tokens))
@@ -55,9 +60,20 @@ class LocalPolicy:
             for prompt, answer in zip(ids, answers, strict=True)
         ]
 
+    @property
+    def context(self) -> int:
+        """Tokens that the model can read."""
+        most: int = self.loaded.model.config.get_text_config().max_position_embeddings
+        return most
+
+    def outgrown(self, prompt: Prompt, ids: list[int]) -> bool:
+        """Whether a dialogue has become too long to go on, which is its end and no error."""
+        going = any(message.role == "assistant" for message in prompt.messages)
+        return going and len(ids) >= self.context
+
     def room(self, ids: list[list[int]], max_tokens: int) -> int:
         """How many tokens may be drawn before the longest prompt fills the model's context."""
-        context: int = self.loaded.model.config.get_text_config().max_position_embeddings
+        context = self.context
         longest = max(map(len, ids))
         if longest >= context:
             raise PolicyError(

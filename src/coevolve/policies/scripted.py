@@ -7,6 +7,7 @@ from coevolve.core.errors import PolicyError
 from coevolve.core.names import lookup
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
+from coevolve.domains.turns import players
 from coevolve.policies.base import Completion, Prompt, Sampling
 
 
@@ -16,6 +17,7 @@ class ScriptedPolicy:
     def __init__(self, domain: Domain, name: str, style: str = "") -> None:
         self.name = name
         self.script = lookup("scripted policy", name, domain.scripts)
+        self.player = players(domain).get(name)
         self.style = style
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
@@ -25,6 +27,9 @@ class ScriptedPolicy:
             if prompt.task is None:
                 raise PolicyError(f"script '{self.name}' answers tasks, not free prompts")
             rng = random.Random(derive(sampling.seed, "script", prompt.task.id, prompt.sample))
-            text = self.script(prompt.task, rng, self.style)
+            if self.player is None:
+                text = self.script(prompt.task, rng, self.style)
+            else:
+                text = self.player(prompt.task, rng, prompt.messages)
             completions.append(Completion(text=text, seconds=time.perf_counter() - began))
         return completions

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.domains.turns import Episode, has_turns
+from coevolve.domains.turns import Episode, has_turns, turn_limit
 from coevolve.evaluation.judge import each, judge, record
 from coevolve.evidence.store import write
 from coevolve.policies.base import Completion, Prompt
@@ -49,7 +49,7 @@ class Recorder:
         domain = self.domains[task.domain]
         if not has_turns(domain):
             return SingleTurn(domain, task), 1
-        return domain.begin(task), domain.turns
+        return domain.begin(task), turn_limit(domain, task)
 
     @property
     def components(self) -> dict[str, str]:

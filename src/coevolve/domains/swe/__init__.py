@@ -1,0 +1,1 @@
+"""Software engineering: faults in real packages, found and mended with tools, in several turns."""

@@ -1,0 +1,133 @@
+"""Sdists from the registry that pip is set up for, fetched once and checked by their hash.
+
+Invariant: nothing of a package runs here. pip would run its build only to learn its name, so the
+registry's own list of files is read instead.
+"""
+
+import hashlib
+import re
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.parse import unquote, urldefrag, urljoin
+from urllib.request import urlopen
+
+from coevolve.core.errors import UserError
+from coevolve.core.files import cache_root, replace_file
+
+PUBLIC = "https://pypi.org/simple"
+ENDINGS = (".tar.gz", ".zip")
+TIMEOUT_S = 60
+LARGEST = 64 << 20
+
+
+class RegistryError(UserError):
+    """The registry cannot be reached, or does not have what was asked for."""
+
+
+class Links(HTMLParser):
+    """The addresses on a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += [value for name, value in attrs if name == "href" and value]
+
+
+@cache
+def indexes() -> tuple[str, ...]:
+    """The registries that pip is set up to use, the main one first."""
+    words = [sys.executable, "-m", "pip", "config", "list"]
+    lines = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+    settings: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition("=")
+        settings[name.rpartition(".")[2]] = value.strip("'\"")
+    more = settings.get("extra-index-url", "").replace("\\n", " ").split()
+    return (settings.get("index-url", PUBLIC), *more)
+
+
+def fetch(name: str, version: str, sha256: str = "") -> Path:
+    """The sdist of a package, from the cache or the registry; a hash must hold if it is given."""
+    folder = cache_root() / "swe" / "sdists"
+    for ending in ENDINGS:
+        kept = folder / f"{plain(name)}-{version}{ending}"
+        if kept.is_file() and hash_of(kept.read_bytes()) == (sha256 or listed_hash(kept)):
+            return kept
+    address, stated, ending = find(name, version)
+    data = read(address)
+    found = hash_of(data)
+    for wanted in (sha256, stated):
+        if wanted and found != wanted:
+            raise RegistryError(
+                f"the sdist of {name} {version} at {address} has the SHA-256 {found}, not {wanted}"
+            )
+    kept = folder / f"{plain(name)}-{version}{ending}"
+    replace_file(kept, data)
+    replace_file(kept.with_name(kept.name + ".sha256"), found.encode())
+    return kept
+
+
+def hash_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def listed_hash(kept: Path) -> str:
+    """The hash that was written down when a file was fetched."""
+    beside = kept.with_name(kept.name + ".sha256")
+    return beside.read_text() if beside.is_file() else ""
+
+
+def plain(name: str) -> str:
+    """A package name as registries compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def find(name: str, version: str) -> tuple[str, str, str]:
+    """Address, stated hash and ending of an sdist."""
+    seen: list[str] = []
+    answered = False
+    for index in indexes():
+        page = f"{index.rstrip('/')}/{plain(name)}/"
+        try:
+            text = read(page + "index.html" if page.startswith("file:") else page).decode()
+        except RegistryError as error:
+            answered = answered or isinstance(error.__cause__, HTTPError)
+            continue
+        answered = True
+        for link in Links(text).found:
+            address, mark = urldefrag(urljoin(page, link))
+            file = unquote(address.rpartition("/")[2])
+            ending = next((one for one in ENDINGS if file.endswith(one)), "")
+            stem, _, found = file.removesuffix(ending).rpartition("-")
+            if not ending or plain(stem) != plain(name):
+                continue
+            if found == version:
+                return address, mark.removeprefix("sha256="), ending
+            seen.append(found)
+    if not answered:
+        raise RegistryError(f"cannot reach the registry at {', '.join(indexes())}")
+    if not seen:
+        raise RegistryError(f"no sdist of a package '{name}' at {', '.join(indexes())}")
+    raise RegistryError(
+        f"no sdist of {name} {version}; there is one of {', '.join(sorted(set(seen))[-8:])}"
+    )
+
+
+def read(address: str) -> bytes:
+    try:
+        with urlopen(address, timeout=TIMEOUT_S) as response:
+            data: bytes = response.read(LARGEST + 1)
+    except (OSError, ValueError) as error:  # URLError is an OSError
+        reason = error.reason if isinstance(error, URLError) else error
+        raise RegistryError(f"cannot read {address}: {reason}") from error
+    if len(data) > LARGEST:
+        raise RegistryError(f"{address} is larger than {LARGEST >> 20} MB")
+    return data

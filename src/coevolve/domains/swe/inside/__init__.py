@@ -1,0 +1,1 @@
+"""Programs that run inside the sandbox: sent as text, they import nothing of this package."""

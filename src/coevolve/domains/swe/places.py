@@ -1,0 +1,46 @@
+"""What a file of a repository is for, by its path alone: code, tests, or how tests are run."""
+
+from pathlib import PurePosixPath
+
+FOLDERS = ("test", "tests", "testing")
+SETTINGS = (
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "tox.ini",
+    "setup.cfg",
+    "pyproject.toml",
+    "sitecustomize.py",
+    "usercustomize.py",
+)
+"""Files that decide how tests run."""
+MADE = ("__pycache__", ".pytest_cache", ".git")
+"""Folders that tools make; nothing in them is anybody's work."""
+
+
+def is_test(path: str) -> bool:
+    """Whether pytest would look for tests in a file."""
+    name = PurePosixPath(path).name
+    return name.endswith(".py") and (
+        name.startswith("test_") or name.endswith("_test.py") or name == "tests.py"
+    )
+
+
+def is_protected(path: str) -> bool:
+    """Whether a file is part of the tests, or of how they run: judging takes the original."""
+    place = PurePosixPath(path)
+    return (
+        is_test(path)
+        or place.name in SETTINGS
+        or place.suffix in (".pth", ".pyc", ".so")
+        or any(part in FOLDERS for part in place.parts[:-1])
+    )
+
+
+def is_made(path: str) -> bool:
+    return any(part in MADE for part in PurePosixPath(path).parts)
+
+
+def is_code(path: str) -> bool:
+    """Whether a fault may go into a file."""
+    return path.endswith(".py") and not is_protected(path) and not is_made(path)

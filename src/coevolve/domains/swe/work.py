@@ -1,0 +1,211 @@
+"""A task, unfolded: the repository with its faults, as the policy gets it, and as it is judged.
+
+Invariant: what a policy gets holds none of the tests that fail, and no history unless the task says
+so.
+"""
+
+import ast
+import difflib
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+
+from pydantic import Field
+
+from coevolve.core.errors import DomainError, UserError
+from coevolve.core.rollout import Value
+from coevolve.core.task import Label, Task
+from coevolve.domains.swe.box import run_command
+from coevolve.domains.swe.faults import Fault, apply_all, disjoint
+from coevolve.domains.swe.places import is_protected
+from coevolve.domains.swe.repository import Repository, repository
+from coevolve.domains.swe.source import Tree
+
+FIX = ".coevolve-fix"
+HISTORY = f"""\
+export GIT_AUTHOR_NAME=dev GIT_AUTHOR_EMAIL=dev@example.org GIT_AUTHOR_DATE=2024-01-01T00:00:00Z
+export GIT_COMMITTER_NAME=dev GIT_COMMITTER_EMAIL=dev@example.org
+export GIT_COMMITTER_DATE=2024-01-01T00:00:00Z HOME=/tmp
+mv {FIX} /tmp/fix && git init -q -b work . && git add -A -f . && git commit -q -m 'Before the fix'
+git checkout -q -b main && cp -r /tmp/fix/. . && git commit -q -a -m 'Fix the fault'
+git checkout -q work && git repack -a -d -q && git prune-packed -q && rm -rf .git/hooks .git/logs
+"""
+"""The commit that mends the fault stays behind on the branch `main`."""
+
+
+class Work(Value):
+    """What the data of a task hold."""
+
+    source: str
+    """Name of the source."""
+    content: str
+    """Hash of its files."""
+    faults: tuple[Fault, ...] = Field(min_length=1, max_length=8)
+    fail: tuple[str, ...] = Field(min_length=1)
+    """Hidden tests that fail with the faults and pass without."""
+    seen: tuple[str, ...]
+    """What a failing test says, for each fault."""
+    hint: int = Field(ge=0, le=4)
+    """How much the issue gives away."""
+    turns: int = Field(ge=1, le=100)
+    history: bool
+    issue: str = ""
+    """What the policy is told; it follows from all the rest."""
+
+
+class Unfolded(Value):
+    """All that follows from a task's data."""
+
+    work: Work
+    given: Tree
+    """The repository as the policy gets it."""
+    mended: Tree
+    """The files that the faults are in, without them."""
+    total: int
+    """Tests that judge: those that fail, and those that must go on passing."""
+
+
+def work_of(task: Task) -> Work:
+    return Work.model_validate(task.data)
+
+
+def unfold(task: Task) -> Unfolded:
+    return cached(json.dumps(task.data, sort_keys=True))
+
+
+@lru_cache(maxsize=128)
+def cached(text: str) -> Unfolded:
+    work = Work.model_validate_json(text)
+    known = repository(work.source)
+    check(work, known)
+    changed = apply_all(list(work.faults), known.tree)
+    assert changed is not None
+    given = {**hide(known.tree, work.fail), **changed}
+    mended = {path: known.tree[path] for path in changed}
+    if work.history:
+        given = with_history(given, mended)
+    return Unfolded.model_construct(work=work, given=given, mended=mended, total=len(known.tests))
+
+
+def check(work: Work, known: Repository) -> None:
+    """Refuse a task that is not about this repository."""
+    if work.content != known.content:
+        raise UserError(
+            f"{work.source} has other files now than when the task was made "
+            f"({known.content}, not {work.content})"
+        )
+    if apply_all(list(work.faults), known.tree) is None or not disjoint(list(work.faults)):
+        raise UserError(f"the faults of the task do not fit the files of {work.source}")
+    unknown = sorted(set(work.fail) - set(known.tests))
+    if unknown:
+        raise UserError(f"{work.source} has no test '{unknown[0]}' that passes")
+
+
+def bucket_of(work: Work) -> dict[str, Label]:
+    known = repository(work.source)
+    return {
+        "package": known.source.package,
+        "size": known.size,
+        "fault": work.faults[0].kind,
+        "faults": len(work.faults),
+        "hint": work.hint,
+        "history": work.history,
+    }
+
+
+def with_history(given: Tree, mended: Tree) -> Tree:
+    """The repository with a history that has the commit which mends it."""
+    before = {**given, **{f"{FIX}/{path}": data for path, data in mended.items()}}
+    shown = run_command(before, HISTORY)
+    if shown.code or not any(path.startswith(".git/refs/") for path in shown.tree):
+        raise DomainError(f"cannot make a git history in the sandbox: {shown.output[-200:]}")
+    return shown.tree
+
+
+def hide(tree: Tree, fail: tuple[str, ...]) -> Tree:
+    """A tree without the tests named, wherever they are defined."""
+    left = dict(tree)
+    elsewhere: set[str] = set()
+    for path in {name.partition("::")[0] for name in fail}:
+        names = {
+            tuple(name.partition("[")[0].split("::")[1:])
+            for name in fail
+            if name.partition("::")[0] == path
+        }
+        left, missing = removed(left, path, names)
+        elsewhere |= {names[-1] for names in missing}
+    if elsewhere:  # inherited from a class of another file: by name, wherever tests are
+        for path in [path for path in left if is_protected(path) and path.endswith(".py")]:
+            left = removed(left, path, set(), elsewhere)[0]
+    return left
+
+
+def removed(
+    tree: Tree,
+    path: str,
+    names: set[tuple[str, ...]],
+    anywhere: set[str] = frozenset(),  # type: ignore[assignment]
+) -> tuple[Tree, set[tuple[str, ...]]]:
+    """A tree with some functions of a file taken out, and those that were not there.
+
+    A file that does not survive it goes as a whole.
+    """
+    try:
+        module = ast.parse(tree[path])
+    except (SyntaxError, ValueError):
+        return tree, set()
+    lines, found = tree[path].split(b"\n"), set()
+    cuts: list[tuple[int, int, bytes]] = []
+    for where, body in bodies(module, ()):
+        gone = [
+            one
+            for one in body
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            and ((*where, one.name) in names or one.name in anywhere)
+        ]
+        for number, one in enumerate(gone):
+            found.add((*where, one.name))
+            first = min(part.lineno for part in (one, *one.decorator_list))
+            rest = b" " * one.col_offset + b"pass"
+            keep = where and len(gone) == len(body) and not number
+            cuts.append((first, one.end_lineno or first, rest if keep else b""))
+    if not cuts:
+        return tree, names
+    for first, last, instead in sorted(cuts, reverse=True):
+        lines[first - 1 : last] = [instead] if instead else []
+    data = b"\n".join(lines)
+    try:
+        ast.parse(data)
+    except (SyntaxError, ValueError):
+        return {one: kept for one, kept in tree.items() if one != path}, names - found
+    return {**tree, path: data}, names - found
+
+
+def bodies(
+    node: ast.Module | ast.ClassDef, names: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], list[ast.stmt]]]:
+    """The body of a module and of each class in it, with the names of the classes."""
+    yield names, node.body
+    for child in node.body:
+        if isinstance(child, ast.ClassDef):
+            yield from bodies(child, (*names, child.name))
+
+
+def mending(path: str, faulty: bytes, whole: bytes) -> list[dict[str, str]]:
+    """Edits, each of a text that is there exactly once, that turn one file into another."""
+    before = faulty.decode().splitlines(keepends=True)
+    after = whole.decode().splitlines(keepends=True)
+    text, found = faulty.decode(), []
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, low, high, first, last in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        for around in range(len(before) + 1):
+            begin, end = max(0, low - around), min(len(before), high + around)
+            old = "".join(before[begin:end])
+            new = "".join([*before[begin:low], *after[first:last], *before[high:end]])
+            if old and text.count(old) == 1:
+                break
+        text = text.replace(old, new)
+        found.append({"path": path, "old": old, "new": new})
+    return found
