@@ -13,6 +13,7 @@ from coevolve.cli import (
     comparing,
     diagnosing,
     evaluating,
+    judging,
     making,
     pocket,
     reporting,
@@ -57,6 +58,8 @@ app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
+app.command("final")(judging.final)
+app.command("null")(judging.null)
 app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)

@@ -5,20 +5,18 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
-from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
 from coevolve.engines.base import Engine, Observe
-from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.measuring import measuring_of
 from coevolve.evolution.rounds import Rounds
 from coevolve.harness.experiment import Experiment, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.registry import get_policy
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -61,21 +59,6 @@ def assembled(
     measuring = measuring_of(experiment)
     engineers = maker(experiment, measuring.load)
     return Rounds(experiment, ledger, measuring.domain, engine, engineers, measuring, observe, say)
-
-
-def measuring_of(experiment: Experiment) -> Measuring:
-    """How the checkpoints of an experiment are loaded and measured."""
-    domain = get_domain(experiment.domain)
-    loaded: dict[str, tuple[Policy, str]] = {}
-
-    def load(name: str) -> tuple[Policy, str]:
-        """One checkpoint is kept in memory, the newest."""
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = get_policy(name, domain, experiment.style)
-        return loaded[name]
-
-    return Measuring(experiment, domain, load)
 
 
 def maker(
