@@ -18,6 +18,7 @@ from coevolve.cli import (
     pocket,
     reporting,
     running,
+    scoring,
     tasks,
     training,
 )
@@ -54,6 +55,7 @@ app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
 app.command("diagnose")(diagnosing.diagnose)
+app.command("scorecard")(scoring.scorecard)
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)

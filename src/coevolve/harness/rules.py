@@ -47,3 +47,10 @@ class BacktestRule(Value):
     """How sure it must be that a candidate carries more signal than the incumbent."""
     most_forgotten: float = Field(default=0.5, ge=0, le=1)
     """Share of solved kinds of tasks that a candidate may drop."""
+    most_wrong: float = Field(default=0.02, ge=0, le=1)
+    """Share of pairs of results that a reward may newly rank the wrong way round, and of successes
+    that a token limit may newly cut off."""
+    most_cut: float = Field(default=0.25, ge=0, le=1)
+    """Share of the successes with signal that filters may newly leave out."""
+    least_left: float = Field(default=0.5, ge=0, le=1)
+    """Share of the rollouts with signal that filters must leave."""

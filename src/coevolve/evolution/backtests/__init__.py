@@ -1,0 +1,1 @@
+"""Patches tried on stored rollouts, before anything is trained under them."""

@@ -1,0 +1,93 @@
+"""The backtest of knobs: fresh tasks of the old and the new ones, answered by the parent."""
+
+from collections.abc import Callable, Sequence
+
+from coevolve.core.rollout import Rollout
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.evolution.backtest import Candidate, Probe, measure
+from coevolve.evolution.backtests.backtested import (
+    CORRECT,
+    SIGNAL,
+    Backtested,
+    Measure,
+    Prediction,
+    count,
+    follows,
+    share,
+)
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch
+from coevolve.harness.rules import BacktestRule
+from coevolve.harness.shaping import shaped
+
+SURELY = 0.95
+"""Chance of more signal from which a rise is predicted."""
+
+
+def backtest_knobs(
+    patch: Patch,
+    harnesses: tuple[Harness, Harness],
+    domain: Domain,
+    probe: Callable[[Knobs], list[Rollout]],
+    rule: BacktestRule,
+    seed: int,
+) -> Backtested:
+    """Probe the knobs before and after; the rule is that of rounds."""
+    old, new = (domain.space.parse(harness.knobs) for harness in harnesses)
+    base = rewarded(probe(old), harnesses[0].reward, domain)
+    drawn = rewarded(probe(new), harnesses[1].reward, domain)
+    one = measure(Candidate("incumbent", old), base, base, seed)
+    other = measure(Candidate(patch.author or "patch", new), drawn, base, seed)
+    enough = other.better >= rule.confidence
+    passed = enough and other.forgotten <= rule.most_forgotten
+    said = (
+        f"{other.alive.value:.0%} of {other.alive.n} groups carry signal, before "
+        f"{one.alive.value:.0%} of {one.alive.n}; {other.signal:.4f} of it, before "
+        f"{one.signal:.4f}: more with chance {other.better:.0%}"
+    )
+    if not enough:
+        said = f"not surely more signal ({said}; {rule.confidence:.0%} is asked for)"
+    elif not passed:
+        said = f"it leaves out {other.forgotten:.0%} of what is solved ({said})"
+    return Backtested(
+        passed=passed,
+        words=said,
+        prediction=predicted(patch, one, other, rule),
+        measures=measures_of(one, other, len(base), len(drawn)),
+    )
+
+
+def rewarded(rollouts: Sequence[Rollout], text: str, domain: Domain) -> list[Rollout]:
+    """The same rollouts with what the harness makes of their rewards."""
+    rewards = shaped(text, rollouts, domain.components)
+    return [
+        one.model_copy(update={"outcome": one.outcome.model_copy(update={"reward": float(reward)})})
+        for one, reward in zip(rollouts, rewards, strict=True)
+    ]
+
+
+def measures_of(one: Probe, other: Probe, before: int, after: int) -> dict[str, Measure]:
+    groups, now = one.alive, other.alive
+    return {
+        "dead_before": share(groups.n - groups.successes, groups.n),
+        "dead_after": share(now.n - now.successes, now.n),
+        "signal_before": Measure(value=one.signal, n=groups.n, low=one.low, high=one.high),
+        "signal_after": Measure(value=other.signal, n=now.n, low=other.low, high=other.high),
+        "better": count(other.better, now.n),
+        "forgotten": count(other.forgotten, after),
+        "tokens_before": count(one.tokens, before),
+        "tokens_after": count(other.tokens, after),
+    }
+
+
+def predicted(patch: Patch, one: Probe, other: Probe, rule: BacktestRule) -> Prediction:
+    """More signal lets the score rise, and moves diagnostics of the signal at once."""
+    surely, surely_not = other.better >= SURELY, other.better <= 1 - SURELY
+    if patch.metric in SIGNAL:
+        return follows(patch.metric, float(surely) - float(surely_not), 1.0)
+    if patch.metric not in CORRECT:
+        return "unclear"
+    if surely_not or other.forgotten > rule.most_forgotten:
+        return "down"
+    return "up" if surely else "unclear"
