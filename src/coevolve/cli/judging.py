@@ -52,7 +52,7 @@ def null(
         print(json.dumps({"domain": domain, "policy": policy, **found.as_json()}))
         return
     out.print(
-        f"{domain}, {policy}: {found.rate:.1%} valid; {found.tasks} gate tasks x {samples} answers; "
+        f"{domain}, {policy}: {found.rate:.1%} valid; {found.tasks} tasks x {samples} answers; "
         f"mean noise floor {found.floor:.3f}\n"
         f"no-op patches kept: {percent(found.false_keeps)} % of {patches} "
         f"(level {100 * LEVEL:g} %)\n"

@@ -13,6 +13,7 @@ from coevolve.cli import (
     comparing,
     diagnosing,
     evaluating,
+    evolving,
     judging,
     making,
     pocket,
@@ -52,6 +53,7 @@ Start here:
 )
 app.add_typer(tasks.app, name="tasks")
 app.command("run")(running.run)
+app.command("evolve")(evolving.evolve)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
 app.command("diagnose")(diagnosing.diagnose)

@@ -14,14 +14,13 @@ from coevolve.engineers.base import Round
 from coevolve.engineers.trainer import Lineage, Suggestion, Trainer
 from coevolve.evidence.cells import Case, Cell
 from coevolve.evidence.health import Diagnosis, Finding
+from coevolve.evolution.backtests.reward import check_names
 from coevolve.evolution.proposing import waited_for
 from coevolve.evolution.tree import Tree
 from coevolve.harness.budget import Spent
 from coevolve.harness.checked import checked
-from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, patched
-from coevolve.harness.shaping import FACTS
 from coevolve.harness.version import Version
 
 MOST_SUGGESTIONS = 16
@@ -182,5 +181,5 @@ def designed(tree: Tree, parent: Version, suggestion: Suggestion, author: str) -
         knobs = checked(Harness, {"knobs": patch.value}, f"the patch of {author}").knobs
         patch = patch.model_copy(update={"value": dict(domain.space.parse(knobs))})
     harness = patched(parent.harness, patch)
-    expression(harness.reward).check({**domain.components, **FACTS})
+    check_names(harness.reward, domain)
     return Design(patch, harness, author, suggestion.skill)

@@ -8,6 +8,7 @@ reads only what is recorded: a run that is killed anywhere and resumed grows the
 """
 
 from coevolve.evolution.generation import next_generation
+from coevolve.evolution.learning import begin_skills
 from coevolve.evolution.planting import plant
 from coevolve.evolution.supervision import Stopped
 from coevolve.evolution.tree import Tree
@@ -31,6 +32,7 @@ class Evolving(Tree):
     def run(self) -> Version:
         """All versions, from wherever the ledger says that the run is; the best valid one."""
         with self.ledger.writing():
+            begin_skills(self)
             plant(self)
             try:
                 while len(self.trained) < self.evolution.versions:

@@ -1,15 +1,23 @@
 """One generation: designs of the best version are backtested, trained and judged."""
 
+import time
 from functools import partial
 from itertools import combinations
 from typing import Any
 
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.domains.knobs import Knobs
+from coevolve.evolution.backtests.patches import backtest_patch
+from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.designing import Design, design
 from coevolve.evolution.judging import judge
+from coevolve.evolution.learning import learn
 from coevolve.evolution.planting import record_of
+from coevolve.evolution.redesigning import folder_name
 from coevolve.evolution.supervision import Stopped
 from coevolve.evolution.tree import Tree
-from coevolve.harness.patch import patched
+from coevolve.harness.patch import Patch, patched
 from coevolve.harness.version import Version
 
 CHECK_AFTER, ROLL_BACK_AFTER = 3, 6
@@ -24,6 +32,8 @@ def next_generation(tree: Tree) -> None:
     train(tree, grown)
     for version in grown:
         tree.versions[version.number] = judge(tree, version)
+    for version in tree.versions[before:]:
+        learn(tree, version)
     kept = any(version.verdict == "kept" for version in tree.versions[before:])
     tree.failures = 0 if kept else tree.failures + 1
 
@@ -59,7 +69,10 @@ def chosen(tree: Tree) -> list[Version]:
     if not designs:
         raise Stopped("no trainer has a patch left to try")
     for one in designs:
-        if len(found) < room and (version := tested(tree, parent, one)):
+        if len(found) == room:
+            break
+        tree.diagnosed[len(tree.versions)] = number
+        if version := tested(tree, parent, one):
             found.append(version)
     return found
 
@@ -102,7 +115,7 @@ def tested(tree: Tree, parent: Version, one: Design) -> Version | None:
     number = len(tree.versions)
     version = Version(number=number, parent=parent.number, patch=one.patch, harness=one.harness)
     tree.ledger.phase(number, "patch", lambda: record_of(version, one.author, one.skill))
-    found = tree.ledger.phase(number, "backtest", lambda: backtest(tree, parent, one, number))
+    found = tree.ledger.phase(number, "backtest", lambda: backtest(tree, parent, one.patch))
     tree.say(f"version {number} ({one.author}): {one.patch.hypothesis}")
     tree.say(
         f"version {number}: backtest {'passed' if found['passed'] else 'failed'}: {found['words']}"
@@ -114,6 +127,24 @@ def tested(tree: Tree, parent: Version, one: Design) -> Version | None:
     words = f"rejected by its backtest: {found['words']}"
     tree.versions.append(version.model_copy(update={"verdict": "rejected", "words": words}))
     return None
+
+
+def backtest(tree: Tree, parent: Version, patch: Patch) -> dict[str, Any]:
+    """A patch on the parent's rollouts; where knobs change, its policy answers a few new tasks."""
+    began, rule = time.monotonic(), tree.evolution.backtest
+    asked: list[Rollout] = []
+
+    def probe(knobs: Knobs) -> list[Rollout]:
+        place = tree.folder(parent.number) / "probes" / folder_name(knobs)
+        policy, recipe = tree.policy(parent.number), parent.harness.recipe
+        rollouts = tree.measuring.probe(policy, knobs, rule, recipe, parent.number, place)
+        asked.extend(rollouts)
+        return rollouts
+
+    seed = derive(tree.evolution.seed, "backtest", parent.number)
+    domain = tree.measuring.domain
+    found = backtest_patch(patch, parent, tree.ledger.folder, domain, probe, rule, seed)
+    return {**found.model_dump(mode="json"), "spent": spent_on(asked, began)}
 
 
 def train(tree: Tree, versions: list[Version]) -> None:

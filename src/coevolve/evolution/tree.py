@@ -34,6 +34,8 @@ class Tree:
     versions: list[Version] = field(default_factory=list)
     floor: float = 0.0
     """What a version has to gain beyond."""
+    diagnosed: dict[int, int] = field(default_factory=dict)
+    """Under which number the diagnosis behind a version is recorded."""
     failures: int = 0
     """Generations in a row that brought nothing to keep."""
     supervision: Supervision = field(init=False)
