@@ -85,7 +85,7 @@ class Plain:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False)
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def tell(self, progress: "Progress") -> None:
         if progress.step % max(1, progress.steps // 4) == 0:
