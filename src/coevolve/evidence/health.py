@@ -118,9 +118,13 @@ class Diagnosis:
     """Asks diagnostics of a run; use it as a context manager."""
 
     def __init__(
-        self, folder: Path, suite: Suite | None = None, bounds: Bounds | None = None
+        self,
+        folder: Path,
+        suite: Suite | None = None,
+        bounds: Bounds | None = None,
+        condition: str = "",
     ) -> None:
-        self.evidence: Evidence = gather(folder)
+        self.evidence: Evidence = gather(folder)._replace(condition=condition)
         if not self.evidence.parts:
             raise UserError(f"{folder} holds no rollouts that can be read{left_out(self.evidence)}")
         self.suite = suite or load_suite(folder)

@@ -121,6 +121,8 @@ class Evidence(NamedTuple):
     broken: list[Broken]
     versions: list[Row]
     steps: list[Row]
+    condition: str = ""
+    """On rows of the files, in SQL of ours: only these rollouts are seen. Empty: all."""
 
     @property
     def files(self) -> list[Path]:
@@ -133,8 +135,9 @@ class Evidence(NamedTuple):
 
     def statements(self, in_memory: bool = False) -> list[str]:
         """What makes the views; `in_memory` computes once what many statements will need."""
+        stored = union(self.folder, self.parts)
         views = {
-            "stored": union(self.folder, self.parts),
+            "stored": f"FROM ({stored}) WHERE {self.condition}" if self.condition else stored,
             "messages": MESSAGES,
             "turns": TURNS,
             "rollouts": ROLLOUTS,

@@ -54,3 +54,19 @@ class BacktestRule(Value):
     """Share of the successes with signal that filters may newly leave out."""
     least_left: float = Field(default=0.5, ge=0, le=1)
     """Share of the rollouts with signal that filters must leave."""
+
+
+class DiagnosticRule(Value):
+    """When a proposed diagnostic is believed."""
+
+    level: float = Field(default=0.05, gt=0, lt=1)
+    """Chance at which diagnostics that mean nothing may be accepted, all proposed at once taken
+    together."""
+    most_alike: float = Field(default=0.9, gt=0, le=1)
+    """Rank correlation with one that exists, over versions, from which it says nothing new."""
+    least_versions: int = Field(default=5, ge=3)
+    """Versions that two diagnostics must have in common to be called alike."""
+    splits: int = Field(default=5, ge=1, le=50)
+    """How often tasks are cut in half to see whether both halves say the same."""
+    least_stable: float = Field(default=0.6, ge=-1, le=1)
+    """Mean rank correlation between the halves, over versions."""

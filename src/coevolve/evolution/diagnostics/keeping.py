@@ -1,0 +1,60 @@
+"""Where trials are kept: accepted diagnostics as TOML that the run's suite is read from, refused
+ones as data with their reason.
+
+    RUN/diagnostics/NAME.toml                 accepted, with its validation
+    RUN/diagnostics/refused/NAME-HASH.json    refused, a whole trial
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.files import replace_file
+from coevolve.core.seeds import digest
+from coevolve.evidence.diagnostic import Diagnostic
+from coevolve.evolution.diagnostics.trials import Trial
+
+FOLDER, REFUSED = "diagnostics", "refused"
+
+
+def keep_trials(folder: Path, trials: Sequence[Trial]) -> list[Path]:
+    """Write what became of diagnostics; the same trials are written to the same files."""
+    written = []
+    for trial in trials:
+        name = trial.diagnostic.name
+        if trial.accepted:
+            path, text = folder / FOLDER / f"{name}.toml", as_toml(trial.diagnostic)
+        else:
+            text = trial.model_dump_json(indent=1)
+            path = folder / FOLDER / REFUSED / f"{name}-{digest(text, size=4).hex()}.json"
+        replace_file(path, text.encode("utf-8"))
+        written.append(path)
+    return written
+
+
+def refused_trials(folder: Path) -> list[Trial]:
+    """Everything that was refused in a run, by name."""
+    files = sorted((folder / FOLDER / REFUSED).glob("*.json"))
+    return [Trial.model_validate_json(file.read_bytes()) for file in files]
+
+
+def as_toml(diagnostic: Diagnostic) -> str:
+    """A diagnostic as the file that it is read from."""
+    values = diagnostic.model_dump(
+        mode="json", exclude={"name", "built_in", "validation"}, exclude_none=True
+    )
+    lines = [f"[{diagnostic.name}]", *assignments(values)]
+    if diagnostic.validation is not None:
+        lines += ["", f"[{diagnostic.name}.validation]"]
+        lines += assignments(diagnostic.validation.model_dump(mode="json", exclude_none=True))
+    return "\n".join(lines) + "\n"
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """Names with values; JSON writes strings, numbers, truths and lists as TOML reads them, but
+    for one sign that TOML wants escaped."""
+    return [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+        for name, value in values.items()
+    ]

@@ -1,0 +1,241 @@
+"""Trials of proposed diagnostics: replayed over history, and accepted only if they tell good
+versions from bad ones, say something new, and say it of either half of the tasks.
+
+Verdicts decide, and no engineer sees the rollouts behind them. Invariant: an accepted diagnostic
+speaks of later versions only, and none can take the place of one that blocks promotion.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from coevolve.core.rollout import Value
+from coevolve.evidence.diagnostic import Diagnostic, Suite, Validation, load_suite
+from coevolve.evidence.health import Diagnosis
+from coevolve.evidence.locked import Bounds
+from coevolve.evolution.diagnostics.replay import Replayed, replay, stabilities
+from coevolve.evolution.diagnostics.separation import Readings, Separation, alike, separations
+from coevolve.evolution.diagnostics.thresholds import best_cut, cut_p_value, told, with_threshold
+from coevolve.harness.rules import DiagnosticRule
+
+STATISTIC = "AUC, bad versions over good ones"
+CUT = "share of bad versions beyond the threshold, less that of good ones"
+
+
+class Trial(Value):
+    """What became of a proposed diagnostic."""
+
+    diagnostic: Diagnostic
+    """As accepted: with thresholds, validation and `since`; or as proposed."""
+    accepted: bool
+    reason: str
+    readings: dict[int, float] = {}
+    labels: dict[int, bool] = {}
+    """By version: whether it turned out good."""
+    value: float | None = None
+    """Of the statistic."""
+    p_value: float | None = None
+    family: int = 0
+    """How many diagnostics the p-value takes into account."""
+    stability: float | None = None
+
+
+class Occasion(Value):
+    """What diagnostics are tried on."""
+
+    folder: Path
+    """Of the run."""
+    labels: dict[int, bool]
+    """See `separation.labels_of`."""
+    since: int
+    """The version that comes next."""
+    rule: DiagnosticRule = DiagnosticRule()
+    bounds: Bounds | None = None
+    seed: int = 0
+    earlier: int = 0
+    """Occasions before it on the same versions: as if all were one, p-values rise with them."""
+
+
+def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[Trial]:
+    """One trial for each, in order. All of them share the chance of a false acceptance."""
+    suite = load_suite(occasion.folder)
+    with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
+        readings = [replay(diagnosis, one) for one in proposed]
+        domains = diagnosis.domains()
+        existing = {one.name: (one, replay(diagnosis, one).readings) for one in suite.of(domains)}
+    found = separated(proposed, [one.readings for one in readings], occasion)
+    trials = {
+        place: trial_of(one, readings[place], found[place], suite, occasion, len(proposed))
+        for place, one in enumerate(proposed)
+    }
+    known: dict[str, Readings] = {name: values for name, (_, values) in existing.items()}
+    asked = [(values, one.direction) for one, values in existing.values()]
+    areas = (one.auc for one in separations(asked, occasion.labels, occasion.seed))
+    standing = dict(zip(existing, areas, strict=True))
+    names = [trial.diagnostic for trial in trials.values() if not trial.reason]
+    stable = stabilities(
+        occasion.folder, names, occasion.rule.splits, occasion.seed, occasion.bounds
+    )
+    best = sorted(trials, key=lambda place: (-(trials[place].value or 0.0), place))
+    for place in best:
+        trial = trials[place]
+        if trial.reason:
+            continue
+        name = trial.diagnostic.name
+        others = {other: values for other, values in known.items() if other != name}
+        trials[place] = trial = judged(trial, others, standing, stable[name], occasion)
+        if trial.accepted:
+            known[name], standing[name] = trial.readings, found[place].auc
+    return [trials[place] for place in range(len(proposed))]
+
+
+def separated(
+    proposed: Sequence[Diagnostic], readings: Sequence[Readings], occasion: Occasion
+) -> list[Separation]:
+    tried = [(values, one.direction) for one, values in zip(proposed, readings, strict=True)]
+    found = separations(tried, occasion.labels, occasion.seed)
+    times = 1 + occasion.earlier
+    return [one._replace(p_value=min(1.0, times * one.p_value)) for one in found]
+
+
+def trial_of(
+    diagnostic: Diagnostic,
+    replayed: Replayed,
+    found: Separation,
+    suite: Suite,
+    occasion: Occasion,
+    family: int,
+) -> Trial:
+    """What can be said without looking at other diagnostics; a reason means that it is refused."""
+    trial = Trial(
+        diagnostic=diagnostic,
+        accepted=False,
+        reason="",
+        readings=replayed.readings,
+        labels=occasion.labels,
+        value=found.auc,
+        p_value=found.p_value,
+        family=family,
+    )
+    old, level = suite.diagnostics.get(diagnostic.name), occasion.rule.level
+    numbers = f"AUC {found.auc:.2f}, {found.bad} bad and {found.good} good versions"
+    if old is not None and old.blocks:
+        reason = f"'{old.name}' blocks promotion and stays as it is"
+    elif replayed.error:
+        reason = f"it cannot be asked: {replayed.error}"
+    elif found.p_value > level:
+        reason = f"it does not tell good versions from bad ones: {numbers}, p {found.p_value:.3g}"
+    elif blocked := wrongly_blocked(diagnostic, replayed.readings, occasion.labels):
+        reason = f"it would have blocked good versions: {', '.join(map(str, blocked))}"
+    else:
+        reason = ""
+    return trial.model_copy(update={"reason": reason})
+
+
+def wrongly_blocked(
+    diagnostic: Diagnostic, readings: Readings, labels: Mapping[int, bool]
+) -> list[int]:
+    """Good versions that it would have kept from being promoted."""
+    critical = diagnostic.critical
+    if not diagnostic.blocks or critical is None:
+        return []
+    return [
+        version
+        for version, value in readings.items()
+        if labels.get(version) and diagnostic.beyond(value, critical)
+    ]
+
+
+def judged(
+    trial: Trial,
+    others: Mapping[str, Readings],
+    standing: Mapping[str, float],
+    stability: float,
+    occasion: Occasion,
+) -> Trial:
+    """The same beside all other diagnostics, and accepted if it says something new and firm."""
+    rule, assumed = occasion.rule, trial.value or 0.0
+    trial = trial.model_copy(update={"stability": stability})
+    for name, values in others.items():
+        correlation, versions = alike(trial.readings, values)
+        same = abs(correlation) >= rule.most_alike and versions >= rule.least_versions
+        if same and abs(standing[name] - 0.5) >= abs(assumed - 0.5) - 0.05:
+            reason = (
+                f"'{name}' says the same: rank correlation {correlation:+.2f} over {versions} "
+                "versions"
+            )
+            return trial.model_copy(update={"reason": reason})
+    if stability < rule.least_stable:
+        reason = (
+            f"two halves of the tasks do not agree on it: rank correlation {stability:.2f} over "
+            f"versions, mean of {rule.splits} splits"
+        )
+        return trial.model_copy(update={"reason": reason})
+    return accepted(trial, STATISTIC, occasion)
+
+
+def accepted(trial: Trial, statistic: str, occasion: Occasion) -> Trial:
+    """The diagnostic with what it takes to be used."""
+    assert trial.value is not None
+    words = (
+        f"of {len(trial.labels)} versions {sum(trial.labels.values())} good; halves of the tasks "
+        f"agree with rank correlation {trial.stability:.2f}; tried together with {trial.family - 1}"
+    )
+    validation = Validation(
+        statistic=statistic,
+        value=trial.value,
+        p_value=trial.p_value,
+        versions=len(trial.readings),
+        words=words,
+    )
+    diagnostic = with_threshold(trial.diagnostic, trial.readings, trial.labels).model_copy(
+        update={"validation": validation, "since": occasion.since}
+    )
+    reason = f"accepted: {statistic} {trial.value:.2f}, p {trial.p_value:.3g}; {words}"
+    return trial.model_copy(update={"diagnostic": diagnostic, "accepted": True, "reason": reason})
+
+
+def try_threshold(name: str, occasion: Occasion) -> Trial | None:
+    """A new threshold for a diagnostic that exists: accepted if it tells versions apart, and more
+    of them than the old one. None where there is nothing to choose from."""
+    suite = load_suite(occasion.folder)
+    old = suite.diagnostics[name]
+    with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
+        readings = replay(diagnosis, old).readings
+    known = {version: value for version, value in readings.items() if version in occasion.labels}
+    cut = best_cut(known, occasion.labels, old.direction)
+    if cut is None:
+        return None
+    p_value = min(1.0, cut_p_value(known, occasion.labels, old.direction, occasion.seed))
+    stays = old.critical is not None and old.beyond(old.critical, cut.threshold)
+    revised = old.model_copy(
+        update={"warn": cut.threshold, "critical": old.critical if stays else None}
+    )
+    trial = Trial(
+        diagnostic=revised,
+        accepted=False,
+        reason="",
+        readings=readings,
+        labels=occasion.labels,
+        value=cut.told,
+        p_value=p_value,
+        family=1,
+    )
+    before = max(
+        (told(known, occasion.labels, old.direction, line)
+         for line in (old.warn, old.critical) if line is not None),
+        default=0.0,
+    )  # fmt: skip
+    if old.blocks:
+        reason = f"'{name}' blocks promotion and stays as it is"
+    elif p_value > occasion.rule.level:
+        reason = f"no threshold tells good versions from bad ones: p {p_value:.3g}"
+    elif cut.told <= before:
+        reason = f"the threshold there is tells as much ({before:.2f})"
+    else:
+        rule = occasion.rule
+        stable = stabilities(occasion.folder, [old], rule.splits, occasion.seed, occasion.bounds)
+        trial = trial.model_copy(update={"stability": stable[name]})
+        if stable[name] >= rule.least_stable:
+            return accepted(trial, CUT, occasion)
+        reason = f"two halves of the tasks do not agree on it: {stable[name]:.2f}"
+    return trial.model_copy(update={"reason": reason})
