@@ -17,6 +17,7 @@ from coevolve.cli import (
     pocket,
     reporting,
     running,
+    skills,
     tasks,
     training,
 )
@@ -53,6 +54,7 @@ app.command("run")(running.run)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
 app.command("diagnose")(diagnosing.diagnose)
+app.add_typer(skills.app, name="skills")
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)

@@ -47,10 +47,15 @@ def fill(skill: Skill, lineage: Lineage, seed: int, author: str = "") -> list[Pa
 def applied(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness | None:
     """The harness with a patch in it; None where it cannot be."""
     try:
-        after = patched(harness, patch)
-        expression(after.reward).check({**components, **FACTS})
+        return with_patch(harness, patch, components)
     except UserError:
         return None
+
+
+def with_patch(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness:
+    """The harness with a patch in it, all of whose names mean something in the domain."""
+    after = patched(harness, patch)
+    expression(after.reward).check({**components, **FACTS})
     return after
 
 

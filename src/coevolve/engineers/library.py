@@ -4,22 +4,25 @@ A file holds one table per skill, named after it; a skill of the folder replaces
 its name. Invariant: files are replaced whole, and a trial is counted once however often it is told.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
 from coevolve.engineers.registry import ENGINEERS
-from coevolve.engineers.situation import Situation
 from coevolve.evaluation.statistics import wilson
 from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.skill import SIGNS, Skill
 from coevolve.harness.template import Ask
 from coevolve.harness.trigger import trigger
 from coevolve.ledger.files import alone
+
+if TYPE_CHECKING:
+    from coevolve.engineers.situation import Situation
 
 BUILT_IN = Path(__file__).parent / "skills"
 FOLDER = Path("runs/skills")
@@ -37,16 +40,17 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         return lookup("skill", name, self.skills)
 
-    def matching(self, domain: str, situation: Situation) -> list[Skill]:
+    def matching(self, domain: str, situation: "Situation") -> list[Skill]:
         """Skills to follow here, best first; those without a trigger of their own come last."""
         chosen = [
             skill
             for skill in self.skills.values()
             if skill.offered(domain) and skill.applies(situation.values)
         ]
-        return sorted(chosen, key=lambda skill: preference(skill, domain, situation))
+        critical = {alarm.diagnostic for alarm in situation.alarms if alarm.level == "critical"}
+        return sorted(chosen, key=lambda skill: preference(skill, domain, critical))
 
-    def warning(self, domain: str, situation: Situation) -> list[Skill]:
+    def warning(self, domain: str, situation: "Situation") -> list[Skill]:
         """Skills that say what not to do here."""
         return [
             skill
@@ -58,14 +62,16 @@ class SkillLibrary:
         """Keep a skill as it is now, in place of the one of its name."""
         self.skills[skill.name] = skill
         if self.folder is not None:
-            replace_file(self.folder / f"{skill.name}.toml", as_toml([skill]))
+            with writable(self.folder):
+                replace_file(self.folder / f"{skill.name}.toml", as_toml([skill]))
         return skill
 
     def absorb(self, skill: Skill) -> Skill:
         """Keep a skill with all its trials and those known here, also if others write meanwhile."""
         if self.folder is None:
             return self.put(united(self.skills.get(skill.name), skill))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writable(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         with alone(self.folder):
             file = self.folder / f"{skill.name}.toml"
             written = read_file(file).get(skill.name) if file.is_file() else None
@@ -84,8 +90,17 @@ class SkillLibrary:
         return type(self)(folder)
 
 
-def preference(skill: Skill, domain: str, situation: Situation) -> tuple[Any, ...]:
-    """What skills are sorted by: signs, record, severity, layer, rank.
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Say which folder it is that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write skills to {folder}: {error.strerror}") from None
+
+
+def preference(skill: Skill, domain: str, critical: Collection[str] = ()) -> tuple[Any, ...]:
+    """What skills are sorted by: signs, record, diagnostics that are critical, layer, rank.
 
     The record is the lower Wilson bound of what held, here or, before it was tried here, anywhere;
     between equal bounds the upper one, so that what is untried comes before what failed.
@@ -94,10 +109,9 @@ def preference(skill: Skill, domain: str, situation: Situation) -> tuple[Any, ..
     where = domain if at_home else ""
     held = skill.held(where)
     rate = wilson(held, held + skill.failed(where))
-    looked_at = trigger(skill.trigger).diagnostics
-    critical = any(a.level == "critical" and a.diagnostic in looked_at for a in situation.alarms)
+    urgent = not trigger(skill.trigger).diagnostics.isdisjoint(critical)
     return (
-        not skill.trigger, -rate.low, -rate.high, not critical, SIGNS.index(skill.layer),
+        not skill.trigger, -rate.low, -rate.high, not urgent, SIGNS.index(skill.layer),
         skill.rank, skill.name,
     )  # fmt: skip
 
