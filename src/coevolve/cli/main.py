@@ -20,6 +20,7 @@ from coevolve.cli import (
     reporting,
     running,
     scoring,
+    skills,
     tasks,
     training,
 )
@@ -58,6 +59,7 @@ app.command("resume")(running.resume)
 app.command("status")(running.status)
 app.command("diagnose")(diagnosing.diagnose)
 app.command("scorecard")(scoring.scorecard)
+app.add_typer(skills.app, name="skills")
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)

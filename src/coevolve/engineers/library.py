@@ -4,7 +4,8 @@ A file holds one table per skill, named after it; a skill of the folder replaces
 its name. Invariant: files are replaced whole, and a trial is counted once however often it is told.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -61,14 +62,16 @@ class SkillLibrary:
         """Keep a skill as it is now, in place of the one of its name."""
         self.skills[skill.name] = skill
         if self.folder is not None:
-            replace_file(self.folder / f"{skill.name}.toml", as_toml([skill]))
+            with writable(self.folder):
+                replace_file(self.folder / f"{skill.name}.toml", as_toml([skill]))
         return skill
 
     def absorb(self, skill: Skill) -> Skill:
         """Keep a skill with all its trials and those known here, also if others write meanwhile."""
         if self.folder is None:
             return self.put(united(self.skills.get(skill.name), skill))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with writable(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
         with alone(self.folder):
             file = self.folder / f"{skill.name}.toml"
             written = read_file(file).get(skill.name) if file.is_file() else None
@@ -85,6 +88,15 @@ class SkillLibrary:
             if skill != shipped.get(name) and not file.exists():
                 replace_file(file, as_toml([skill]))
         return type(self)(folder)
+
+
+@contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Say which folder it is that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write skills to {folder}: {error.strerror}") from None
 
 
 def preference(skill: Skill, domain: str, critical: Collection[str] = ()) -> tuple[Any, ...]:
