@@ -12,7 +12,7 @@ from coevolve.evolution.backtests.patches import backtest_patch
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.designing import Design, design
 from coevolve.evolution.judging import judge
-from coevolve.evolution.learning import learn
+from coevolve.evolution.learning import learn_diagnostics, learn_skill
 from coevolve.evolution.planting import record_of
 from coevolve.evolution.redesigning import folder_name
 from coevolve.evolution.supervision import Stopped
@@ -33,7 +33,8 @@ def next_generation(tree: Tree) -> None:
     for version in grown:
         tree.versions[version.number] = judge(tree, version)
     for version in tree.versions[before:]:
-        learn(tree, version)
+        learn_skill(tree, version)
+    learn_diagnostics(tree)
     kept = any(version.verdict == "kept" for version in tree.versions[before:])
     tree.failures = 0 if kept else tree.failures + 1
 

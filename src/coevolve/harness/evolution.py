@@ -8,7 +8,7 @@ from pydantic import Field
 from coevolve.harness.checked import checked
 from coevolve.harness.experiment import Plan
 from coevolve.harness.harness import Harness
-from coevolve.harness.rules import BacktestRule, PromotionRule
+from coevolve.harness.rules import BacktestRule, DiagnosticRule, PromotionRule
 
 
 class Evolution(Plan):
@@ -30,8 +30,8 @@ class Evolution(Plan):
     approval: tuple[Literal["diagnosis", "design", "backtest", "completion"], ...] = ()
     asks_after: int = Field(default=2, ge=0)
     """Failures in a row after which a person has to approve every design; 0: never."""
-    diagnostics: bool = True
-    """Whether new diagnostics are looked for where those that exist explain nothing."""
+    diagnostic: DiagnosticRule = DiagnosticRule()
+    """When a new diagnostic is believed."""
     skills: Path | None = None
     """Folder of the skills that are used and added to; `skills` beside the run if not given."""
 
