@@ -53,16 +53,19 @@ def evolve(
     Trainers: rules (no model needed), any knob engineer such as frontier, policy (the checkpoint
     itself), base (the untrained one), smollm2, or http://HOST/v1#MODEL.
     """
-    from coevolve.cli.live import view_of
-    from coevolve.engines.trl.engine import TrlEngine
-    from coevolve.evolution.assembly import create_tree
     from coevolve.harness.checked import read_toml
     from coevolve.harness.evolution import make_evolution
 
-    path, changes = evolution or TREE, dict[str, Any]()
-    named = {"trainers": trainer, "versions": versions, "width": width, "seed": seed}
-    changes |= {name: value for name, value in named.items() if value is not None}
+    path = evolution or TREE
+    named: dict[str, Any] = {
+        "trainers": trainer, "versions": versions, "width": width, "seed": seed,
+    }  # fmt: skip
+    changes = {name: value for name, value in named.items() if value is not None}
     chosen = make_evolution({**read_toml(path), **changes}, str(path))
+    from coevolve.cli.live import view_of
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.evolution.assembly import create_tree
+
     folder, view = output or Path("runs") / chosen.name, view_of(as_json)
     grow = side_by_side(at_once, ray, cpus, gpus)
     finish(create_tree(chosen, folder, TrlEngine(), view.tell, view.say, grow), view, as_json)

@@ -12,7 +12,7 @@ from coevolve.core.rollout import Value
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evolution.backtests.backtested import Backtested, Prediction
 from coevolve.harness.patch import FACTORS
-from coevolve.harness.version import Version
+from coevolve.harness.version import Version, from_record
 from coevolve.ledger.ledger import Ledger
 
 Result = Literal["hit", "miss", "unclear", "untrained"]
@@ -87,7 +87,7 @@ def scorecard(ledger: Ledger) -> Scorecard:
         if event.round is not None and event.phase in ("patch", "backtest", "gate"):
             found.setdefault(event.round, {})[event.phase] = event.payload
     lines = [
-        line_of(Version.model_validate(phases["patch"]), phases)
+        line_of(from_record(phases["patch"]), phases)
         for _, phases in sorted(found.items())
         if phases.get("patch", {}).get("patch") and "backtest" in phases
     ]
