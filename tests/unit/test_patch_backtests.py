@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from populations import keep_training, mixed, patch, root
 
 from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
 from coevolve.evolution.backtests.backtested import Backtested
@@ -54,6 +55,8 @@ def test_columns_are_what_training_saw(tmp_path: Path) -> None:
     assert [names.index(name) // 8 for name in names] == stored.group.tolist()
     assert stored.step.tolist() == [one.step for one in kept]
     assert read_stored(tmp_path, 1, CODE.components).n == 0
+    keep_training(tmp_path, [[{"split": Split.GATE}, {}]], version=1)
+    assert read_stored(tmp_path, 1, CODE.components).n == 1
 
 
 def test_files_of_many_processes_keep_their_order(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def normalised_away(stored: Stored, added: Numbers) -> float:
     paid = float(np.abs(added).sum())
     middle = over_groups(stored, added) / over_groups(stored, np.ones(stored.n))
     left = float(np.abs(added - middle[stored.group]).sum())
-    return 1 - left / paid if paid > 0 else 0.0
+    return max(0.0, 1 - left / paid) if paid > 0 else 0.0
 
 
 def flat(stored: Stored, values: Numbers) -> int:
