@@ -13,6 +13,7 @@ from scipy.stats import mannwhitneyu
 from coevolve.evidence.diagnostic import Diagnostic, load_suite, read_file
 from coevolve.evidence.health import Diagnosis
 from coevolve.evolution.diagnostics.grid import grid
+from coevolve.evolution.diagnostics.growing import Growth, grow
 from coevolve.evolution.diagnostics.keeping import as_toml, keep_trials, refused_trials
 from coevolve.evolution.diagnostics.need import needs_diagnostic
 from coevolve.evolution.diagnostics.replay import replay
@@ -228,27 +229,6 @@ def test_a_diagnostic_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_file(tmp_path / "odd.toml") == [odd]
 
 
-def test_the_grid_finds_what_is_different(run: Path) -> None:
-    with Diagnosis(run) as diagnosis:
-        proposed = grid(diagnosis)
-    assert len(proposed) > 60
-    assert len({one.name for one in proposed}) == len(proposed)
-    chosen = from_grid(occasion(run))
-    assert 0 < len(chosen) <= 0.05 * 126
-    assert {one.name for one in chosen} < {one.name for one in proposed}
-    trials = try_diagnostics(chosen, occasion(run))
-    accepted = [trial.diagnostic for trial in trials if trial.accepted]
-    assert accepted, "the share of shortcuts tells all versions apart"
-    assert all("shortcut" in one.name or "wrong" in one.name for one in accepted)
-    assert all(one.warn is not None for one in accepted)
-    with Diagnosis(run) as diagnosis:
-        for one in accepted:  # once kept, it runs in the locked connection and says the same
-            kept = one.model_copy(update={"built_in": False, "since": 0})
-            finding = diagnosis.finding(kept)
-            assert not finding.error
-            assert len(finding.readings) == VERSIONS
-
-
 def test_the_grid_finds_by_chance_no_more_often_than_stated(tmp_path: Path) -> None:
     for number in range(VERSIONS):
         keep_training(tmp_path, mixed(random.Random(number + 50), 12), number, per_step=12)
@@ -301,6 +281,41 @@ def test_one_is_wanted_when_none_explains_or_they_disagree(run: Path, tmp_path: 
     kept = [version(0, "root"), version(2, "kept")]
     assert "kept in spite of an alarm" in needs_diagnostic(explained, kept)
     diagnosis.close()
+
+
+def test_a_run_grows_a_diagnostic_without_any_model(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    with Diagnosis(folder) as diagnosis:
+        health = diagnosis.health()
+    rule = DiagnosticRule(splits=1)
+    grown = grow(folder, health, versions(), VERSIONS, rule=rule)
+    assert "no diagnostic tells" in grown.reason
+    assert grown == Growth.model_validate_json(grown.model_dump_json())
+    assert "mean_failed_shortcut_train_high" in [one.name for one in grown.accepted]
+    assert all("shortcut" in one.name or "wrong" in one.name for one in grown.accepted)
+    keep_trials(folder, grown.trials)
+    with Diagnosis(folder) as diagnosis:
+        proposed = grid(diagnosis)
+        for one in grown.accepted:  # kept, it runs in the locked connection
+            kept = diagnosis.suite.diagnostics[one.name]
+            assert kept.warn is not None
+            assert not kept.built_in
+            finding = diagnosis.finding(kept.model_copy(update={"since": 0}))
+            assert len(finding.readings) == VERSIONS, finding.error
+    assert len({one.name for one in proposed}) == len(proposed) > 60
+    again = grow(folder, health, versions(), VERSIONS, rule=rule)
+    assert not again.accepted, "what was accepted already is not new"
+    told: list[str] = []
+
+    def propose(reason: str) -> list[Diagnostic]:
+        told.append(reason)
+        return [SHORTCUTS.model_copy(update={"built_in": True, "sql": "SELECT 1 FROM 'a.csv'"})]
+
+    other = grow(folder, health, versions(), VERSIONS, propose, rule)
+    assert told == [grown.reason]
+    assert "refused" in other.trials[-1].reason
+    assert grow(folder, health, versions()[:1], 1) == Growth()
 
 
 def test_small_things() -> None:
