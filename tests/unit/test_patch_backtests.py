@@ -111,6 +111,38 @@ def test_the_same_reward_changes_nothing(
     assert violations(pairs, stored.facts["valid"] * 10 + stored.facts["optimal"]).value == 0
 
 
+def better(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a result is better, as people would say it."""
+    if one["valid"] != other["valid"]:
+        return bool(one["valid"])
+    if one["optimal"] != other["optimal"]:
+        return bool(one["optimal"])
+    return bool(one["components"]["tests"] > other["components"]["tests"])
+
+
+@settings(max_examples=15, deadline=None)
+@given(GROUPS)
+def test_pairs_are_those_that_people_would_name(
+    tmp_path_factory: pytest.TempPathFactory, groups: Groups
+) -> None:
+    folder = tmp_path_factory.mktemp("run")
+    for group in groups:
+        for one in group:  # passing tests is all that these components tell
+            one["components"]["solved"] = 0.0
+    keep_training(folder, groups)
+    stored = read_stored(folder, 0, CODE.components)
+    found = violations(list(pairs_of(stored, CODE.components)), stored.facts["reward"])
+    pairs = [
+        (one["reward"], other["reward"])
+        for group in groups
+        for one in group
+        for other in group
+        if better(one, other)
+    ]
+    assert found.n == len(pairs)
+    assert round(found.value * found.n) == sum(one < other for one, other in pairs)
+
+
 def test_a_scaled_reward_is_a_no_op(tmp_path: Path) -> None:
     keep_training(tmp_path, mixed(random.Random(1), 60))
     found = tried(tmp_path, patch("reward", "2 * reward + 1"))
