@@ -13,7 +13,6 @@ from scipy.stats import mannwhitneyu
 from coevolve.evidence.diagnostic import Diagnostic, load_suite, read_file
 from coevolve.evidence.health import Diagnosis
 from coevolve.evolution.diagnostics.grid import grid
-from coevolve.evolution.diagnostics.growing import Growth, grow
 from coevolve.evolution.diagnostics.keeping import as_toml, keep_trials, refused_trials
 from coevolve.evolution.diagnostics.need import needs_diagnostic
 from coevolve.evolution.diagnostics.replay import replay
@@ -26,7 +25,12 @@ from coevolve.evolution.diagnostics.separation import (
     separations,
 )
 from coevolve.evolution.diagnostics.thresholds import best_cut, cut_p_value
-from coevolve.evolution.diagnostics.trials import Occasion, try_diagnostics, try_threshold
+from coevolve.evolution.diagnostics.trials import (
+    Occasion,
+    Trial,
+    try_diagnostics,
+    try_threshold,
+)
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import DiagnosticRule
 from coevolve.harness.version import Judged, Version
@@ -298,39 +302,30 @@ def test_one_is_wanted_when_none_explains_or_they_disagree(run: Path, tmp_path: 
     diagnosis.close()
 
 
-def test_a_run_grows_a_diagnostic_without_any_model(run: Path, tmp_path: Path) -> None:
+def test_a_diagnostic_is_grown_without_any_model(run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run, folder)
     with Diagnosis(folder) as diagnosis:
-        health = diagnosis.health()
-    rule = DiagnosticRule(splits=1)
-    grown = grow(folder, health, versions(), VERSIONS, rule=rule)
-    assert "no diagnostic tells" in grown.reason
-    assert grown == Growth.model_validate_json(grown.model_dump_json())
-    assert "mean_failed_shortcut_train_high" in [one.name for one in grown.accepted]
-    assert all("shortcut" in one.name or "wrong" in one.name for one in grown.accepted)
-    keep_trials(folder, grown.trials)
-    with Diagnosis(folder) as diagnosis:
         proposed = grid(diagnosis)
-        for one in grown.accepted:  # kept, it runs in the locked connection
+    assert len({one.name for one in proposed}) == len(proposed) > 60
+    chosen = from_grid(occasion(folder))
+    assert 0 < len(chosen) <= 0.05 * 126
+    assert {one.name for one in chosen} < {one.name for one in proposed}
+    trials = try_diagnostics(chosen, occasion(folder))
+    assert trials == [Trial.model_validate_json(trial.model_dump_json()) for trial in trials]
+    accepted = [trial.diagnostic for trial in trials if trial.accepted]
+    assert "mean_failed_shortcut_train_high" in [one.name for one in accepted]
+    assert all("shortcut" in one.name or "wrong" in one.name for one in accepted)
+    keep_trials(folder, trials)
+    with Diagnosis(folder) as diagnosis:
+        for one in accepted:  # kept, it runs in the locked connection
             kept = diagnosis.suite.diagnostics[one.name]
             assert kept.warn is not None
             assert not kept.built_in
             finding = diagnosis.finding(kept.model_copy(update={"since": 0}))
             assert len(finding.readings) == VERSIONS, finding.error
-    assert len({one.name for one in proposed}) == len(proposed) > 60
-    again = grow(folder, health, versions(), VERSIONS, rule=rule)
-    assert not again.accepted, "what was accepted already is not new"
-    told: list[str] = []
-
-    def propose(reason: str) -> list[Diagnostic]:
-        told.append(reason)
-        return [SHORTCUTS.model_copy(update={"built_in": True, "sql": "SELECT 1 FROM 'a.csv'"})]
-
-    other = grow(folder, health, versions(), VERSIONS, propose, rule)
-    assert told == [grown.reason]
-    assert "refused" in other.trials[-1].reason
-    assert grow(folder, health, versions()[:1], 1) == Growth()
+    again = try_diagnostics(from_grid(occasion(folder)), occasion(folder))
+    assert not any(trial.accepted for trial in again), "what was accepted already is not new"
 
 
 def test_small_things() -> None:

@@ -56,14 +56,6 @@ def disagreement(health: Health, versions: Sequence[Version]) -> str:
     return ""
 
 
-def loud(health: Health, versions: Sequence[Version]) -> list[str]:
-    """Diagnostics whose critical alarm did not keep the newest version from being good."""
-    newest, alarms = newest_alarms(health, versions)
-    if newest is None or not newest.valid:
-        return []
-    return sorted({alarm.diagnostic for alarm in alarms if alarm.level == "critical"})
-
-
 def newest_alarms(
     health: Health, versions: Sequence[Version]
 ) -> tuple[Version | None, list[Alarm]]:

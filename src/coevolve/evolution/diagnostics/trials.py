@@ -52,7 +52,7 @@ class Occasion(Value):
     bounds: Bounds | None = None
     seed: int = 0
     earlier: int = 0
-    """Diagnostics refused before on the same versions: p-values are multiplied by one more."""
+    """Occasions before it; p-values are multiplied by one more, as trying again costs."""
 
 
 def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[Trial]:
