@@ -19,7 +19,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.evaluation.arms import load_result, table
 from coevolve.evolution import arms
-from coevolve.evolution.assembly import measuring_of
+from coevolve.evolution.measuring import measuring_of
 from coevolve.harness.comparison import Comparison
 from coevolve.ledger.ledger import Ledger
 

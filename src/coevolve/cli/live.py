@@ -16,19 +16,43 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from coevolve.engines.base import Progress
-    from coevolve.evolution.rounds import Rounds
+    from coevolve.ledger.ledger import Ledger
 
 WORDS = {
     "base": "measuring the base policy on the gate",
     "train": "training",
     "dev": "measuring on dev",
     "gate": "measuring on the gate",
+    "noise": "measuring the noise floor",
+    "diagnose": "asking every diagnostic",
     "propose": "engineers propose",
-    "backtest": "probing the proposals",
+    "backtest": "trying proposals before they are trained",
 }
 EVERY_ROUND = ("train", "dev", "gate")
 BETWEEN_ROUNDS = ("propose", "backtest")
 DECISIONS = 4
+
+
+class Run(Protocol):
+    """A run of rounds or of versions."""
+
+    @property
+    def ledger(self) -> "Ledger": ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def planned(self) -> int:
+        """How many rounds or versions there are to be."""
+        ...
+
+    @property
+    def word(self) -> str:
+        """What they are called."""
+        ...
+
+    def run(self) -> Any:
+        """To the end."""
+        ...
 
 
 class View(Protocol):
@@ -42,7 +66,7 @@ class View(Protocol):
         """A step of training."""
         ...
 
-    def run(self, rounds: "Rounds") -> Any:
+    def run(self, run: "Run") -> Any:
         """Run to the end while it is being followed."""
         ...
 
@@ -61,7 +85,7 @@ class Plain:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False)
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def tell(self, progress: "Progress") -> None:
         if progress.step % max(1, progress.steps // 4) == 0:
@@ -72,8 +96,8 @@ class Plain:
                 highlight=False,
             )
 
-    def run(self, rounds: "Rounds") -> Any:
-        return rounds.run()
+    def run(self, run: "Run") -> Any:
+        return run.run()
 
 
 class Panel:
@@ -88,7 +112,7 @@ class Panel:
         self.summary: dict[str, Any] = {}
         self.place: tuple[int | None, str | None] = (None, None)
         self.began = self.phase_began = time.monotonic()
-        self.rounds: Rounds | None = None
+        self.of: Run | None = None
 
     def say(self, line: str) -> None:
         self.decisions.append(line)
@@ -102,20 +126,20 @@ class Panel:
         self.speed = drawn / seconds if seconds > 0 and drawn > 0 else None
         self.progress = progress
 
-    def run(self, rounds: "Rounds") -> Any:
+    def run(self, run: "Run") -> Any:
         from rich.live import Live
 
-        self.rounds = rounds
+        self.of = run
         with Live(console=self.console, get_renderable=self.render, refresh_per_second=2):
-            standing = rounds.run()
+            standing = run.run()
             self.look()
         return standing
 
     def look(self) -> None:
         """See in the ledger where the run is."""
-        assert self.rounds is not None
+        assert self.of is not None
         try:
-            self.summary = self.rounds.ledger.summary()
+            self.summary = self.of.ledger.summary()
         except LedgerError:  # busy for a moment, or broken, which the run itself will say
             return
         place = (self.summary["round"], self.summary["phase"])
@@ -130,27 +154,27 @@ class Panel:
         from rich.text import Text
 
         self.look()
-        assert self.rounds is not None
-        experiment = self.rounds.experiment
+        assert self.of is not None
         lines: list[RenderableType] = [Text(self.where(), style="bold")]
         if self.progress:
             lines += [self.bar(self.progress), Text(self.numbers(self.progress))]
         lines.append(Text(self.times(), style="dim"))
         if self.decisions:
             lines += [Text(""), *(Text(f"· {line}", overflow="fold") for line in self.decisions)]
-        title = f"{experiment.name}: {', '.join(experiment.engineers)} on {experiment.domain}"
-        return Frame(Group(*lines), title=Text(title), title_align="left", border_style="dim")
+        return Frame(
+            Group(*lines), title=Text(self.of.title), title_align="left", border_style="dim"
+        )
 
     def where(self) -> str:
-        assert self.rounds is not None
-        planned, (number, phase) = self.rounds.experiment.rounds, self.place
+        assert self.of is not None
+        planned, (number, phase) = self.of.planned, self.place
         state = str(self.summary.get("state", "new"))
         if state == "waiting":
-            return f"waiting for `coevolve approve|revise|abort {self.rounds.ledger.folder}`"
+            return f"waiting for `coevolve approve|revise|abort {self.of.ledger.folder}`"
         if state in ("done", "stopped", "failed"):
             return state
         doing = WORDS.get((phase or "").split("-")[0], phase or "between phases")
-        return f"round {number or 0} ({(number or 0) + 1} of {planned}) · {doing}"
+        return f"{self.of.word} {number or 0} ({(number or 0) + 1} of {planned}) · {doing}"
 
     def bar(self, progress: "Progress") -> "RenderableType":
         from rich.progress_bar import ProgressBar
@@ -173,7 +197,7 @@ class Panel:
 
     def times(self) -> str:
         """Time left for the stage and, as far as it can be told, for the run."""
-        assert self.rounds is not None
+        assert self.of is not None
         passed = time.monotonic() - self.phase_began
         parts = [f"{clock(time.monotonic() - self.began)} so far"]
         stage_s = None
@@ -181,7 +205,7 @@ class Panel:
             stage_s = self.progress.seconds_left
             parts.append(f"stage {clock(stage_s)} left")
         if self.summary.get("state") == "running":
-            left = run_left(self.rounds.experiment.rounds, self.summary, passed, stage_s)
+            left = run_left(self.of.planned, self.summary, passed, stage_s)
             if left.seconds > 0:
                 about = "about" if left.whole else "at least"
                 parts.append(f"run {about} {clock(left.seconds)} left")

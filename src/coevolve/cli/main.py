@@ -13,11 +13,14 @@ from coevolve.cli import (
     comparing,
     diagnosing,
     evaluating,
+    evolving,
+    judging,
     making,
     pocket,
     reporting,
     running,
     scoring,
+    skills,
     tasks,
     training,
 )
@@ -51,14 +54,18 @@ Start here:
 )
 app.add_typer(tasks.app, name="tasks")
 app.command("run")(running.run)
+app.command("evolve")(evolving.evolve)
 app.command("resume")(running.resume)
 app.command("status")(running.status)
 app.command("diagnose")(diagnosing.diagnose)
 app.command("scorecard")(scoring.scorecard)
+app.add_typer(skills.app, name="skills")
 app.command("approve")(running.approve)
 app.command("revise")(running.revise)
 app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
+app.command("final")(judging.final)
+app.command("null")(judging.null)
 app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)

@@ -60,12 +60,18 @@ def run(
 
 def resume(folder: Run, as_json: AsJson = False) -> None:
     """Go on with a run that was broken off; one that is done is only shown."""
+    from coevolve.cli.evolving import finish as finish_tree
     from coevolve.cli.live import view_of
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.evolution.assembly import reopen
+    from coevolve.evolution.rounds import Rounds
 
     view = view_of(as_json)
-    finish(reopen(folder, TrlEngine(), view.tell, view.say), view, as_json)
+    found = reopen(folder, TrlEngine(), view.tell, view.say)
+    if isinstance(found, Rounds):
+        finish(found, view, as_json)
+    else:
+        finish_tree(found, view, as_json)
 
 
 def finish(rounds: "Rounds", view: "View", as_json: bool) -> None:

@@ -32,6 +32,9 @@ class Lineage(NamedTuple):
     """Trained versions as knob engineers see them: knobs, and dev and train evidence by bucket."""
     ask: Callable[[str], Answer]
     """The answer to one SELECT over the evidence; an `EvidenceError` says why there is none."""
+    failures: int = 0
+    """Generations in a row that brought nothing to keep. From 4 on, look at other domains' skills;
+    from 5 on, prefer removing something."""
     switch: tuple[str, ...] = ()
     """Layers of factors that failed lately (`harness.patch.FACTORS`): try others first."""
     note: str = ""

@@ -9,6 +9,8 @@ from scipy.stats import binomtest
 from coevolve.core.seeds import derive
 
 RESAMPLES = 4_000
+AT_ONCE = 2_000_000
+"""Drawn numbers in memory."""
 
 
 class Difference(NamedTuple):
@@ -20,6 +22,10 @@ class Difference(NamedTuple):
     p: float
     """Chance of at least so lopsided a split of the tasks that changed, if neither were better."""
     n: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}], n {self.n}"
 
     def as_json(self) -> dict[str, Any]:
         return self._asdict()
@@ -36,6 +42,14 @@ def paired(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Di
     up, down = int((changes > 0).sum()), int((changes < 0).sum())
     p = float(binomtest(up, up + down).pvalue) if up + down else 1.0
     rng = np.random.default_rng(derive(seed, "paired", n))
-    means = np.array([changes[rng.integers(n, size=n)].mean() for _ in range(RESAMPLES)])
+    means = np.concatenate(
+        [changes[rng.integers(n, size=(rows, n))].mean(axis=1) for rows in portions(n)]
+    )
     low, high = np.quantile(means, (0.025, 0.975))
     return Difference(float(changes.mean()), float(low), float(high), p, n)
+
+
+def portions(n: int) -> list[int]:
+    """Resamples at a time: all of them where that takes little memory."""
+    size = max(1, min(RESAMPLES, AT_ONCE // n))
+    return [min(size, RESAMPLES - begun) for begun in range(0, RESAMPLES, size)]

@@ -1,7 +1,7 @@
 """The versions of a run and the steps of their training, as rows for the evidence views.
 
-Versions come from the ledger alone. A later tree gives the same rows with other parents; rounds are
-a tree in which every version grows from the last one that was kept.
+Versions come from the ledger alone. A tree records the parent of each; rounds are a tree in which
+every version grows from the last one that was kept.
 """
 
 import json
@@ -16,10 +16,11 @@ Row = dict[str, Any]
 VERSIONS = {
     "version": "INTEGER",
     "parent": "INTEGER",  # null: the policy that the run began with
-    "verdict": "VARCHAR",  # kept or reverted; null while it is not judged
+    "verdict": "VARCHAR",  # root, kept, pruned, reverted, rejected; null while it is not judged
     "reason": "VARCHAR",
     "checkpoint": "VARCHAR",
-    "engineer": "VARCHAR",  # whose knobs it was trained on
+    "engineer": "VARCHAR",  # whose patch it was trained under
+    "factor": "VARCHAR",  # what the patch changed
     "steps": "INTEGER",
     "stopped": "VARCHAR",  # why the watch ended the training early
     "rollouts": "BIGINT",
@@ -46,28 +47,50 @@ def versions_of(folder: Path) -> list[Row]:
         phases = {
             (event.round, event.phase): event.payload
             for event in ledger.events("phase")
-            if event.phase in ("train", "gate", "backtest")
+            if event.phase in ("patch", "backtest", "train", "gate")
         }
     numbers = {version for version, _ in version_folders(folder)}
     numbers |= {number for number, phase in phases if number is not None and phase == "train"}
     found: list[Row] = []
     parent: int | None = None
     for version in sorted(numbers):
-        result = phases.get((version, "train"), {}).get("result", {})
-        verdict = phases.get((version, "gate"))
-        values = {
-            **result,
-            "version": version,
-            "parent": parent,
-            "verdict": verdict and ("kept" if verdict["keep"] else "reverted"),
-            "reason": verdict and verdict["words"],
-            "checkpoint": result.get("policy"),
-            "engineer": phases.get((version - 1, "backtest"), {}).get("chosen", "start"),
-        }
+        of = {phase: payload for (number, phase), payload in phases.items() if number == version}
+        result, gate = of.get("train", {}).get("result", {}), of.get("gate")
+        lineage = (
+            grown_of(of) if "patch" in of
+            else rounds_of(gate, parent, phases.get((version - 1, "backtest"), {}))
+        )  # fmt: skip
+        values = {**result, "version": version, "checkpoint": result.get("policy"), **lineage}
         found.append(_row(VERSIONS, values))
-        if verdict and verdict["keep"]:
+        if gate and gate["keep"]:
             parent = version
     return found
+
+
+def grown_of(phases: Row) -> Row:
+    """Where a version of a tree comes from, and what became of it."""
+    patch, backtest = phases["patch"], phases.get("backtest")
+    judged = phases.get("gate") or {}
+    if backtest and not backtest["passed"]:
+        judged = {"verdict": "rejected", "words": backtest["words"]}
+    return {
+        "parent": patch["parent"],
+        "verdict": judged.get("verdict"),
+        "reason": judged.get("words"),
+        "engineer": patch["author"],
+        "factor": (patch["patch"] or {}).get("factor"),
+    }
+
+
+def rounds_of(gate: Row | None, parent: int | None, backtest: Row) -> Row:
+    """The same of a round, whose knobs the round before has chosen."""
+    return {
+        "parent": parent,
+        "verdict": gate and ("kept" if gate["keep"] else "reverted"),
+        "reason": gate and gate["words"],
+        "engineer": backtest.get("chosen", "start"),
+        "factor": "knobs",
+    }
 
 
 def steps_of(folder: Path) -> list[Row]:

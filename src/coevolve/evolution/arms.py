@@ -15,8 +15,8 @@ from coevolve.core.task import Task
 from coevolve.engines.base import Engine
 from coevolve.evaluation.arms import FILE, ArmResult, load_result
 from coevolve.evidence.evaluations import hash_of_tasks
-from coevolve.evolution.assembly import create, measuring_of
-from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.assembly import create
+from coevolve.evolution.measuring import Measuring, measuring_of
 from coevolve.harness.comparison import Job
 from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.ledger import Ledger

@@ -1,24 +1,29 @@
-"""Putting a run together: from an experiment to rounds that can be run or resumed."""
+"""Putting a run together: from a plan to rounds or a tree that can be run or resumed."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
-from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
+from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
+from coevolve.engineers.trainer import Trainer
+from coevolve.engineers.trainers import make_trainer
 from coevolve.engines.base import Engine, Observe
-from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.evolving import Evolving
+from coevolve.evolution.growing import Grow, one_by_one
+from coevolve.evolution.learning import OWN
+from coevolve.evolution.measuring import measuring_of
 from coevolve.evolution.rounds import Rounds
+from coevolve.harness.evolution import Evolution, make_evolution
 from coevolve.harness.experiment import Experiment, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.registry import get_policy
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -39,19 +44,83 @@ def create(
 def check(experiment: Experiment) -> None:
     """Refuse names that nothing stands for, before anything is begun."""
     for name in experiment.engineers:
-        if name in ENGINEERS or name in (*MODELS, "smollm2"):
-            continue
-        if not name.startswith(("http://", "https://")) and "/" not in name:
-            make_engineer(name)  # unknown: says so, with the nearest name
+        if name not in ENGINEERS:
+            check_model(name)
     for name in experiment.context:
         lookup("context module", name, MODULES)
 
 
-def reopen(folder: Path, engine: Engine, observe: Observe, say: Say) -> Rounds:
+def check_model(name: str) -> None:
+    """Refuse an engineer that is no model."""
+    if name in (*MODELS, "smollm2") or name.startswith(("http://", "https://")) or "/" in name:
+        return
+    make_engineer(name)  # unknown: says so, with the nearest name
+
+
+def plan_of(ledger: Ledger) -> Experiment | Evolution:
+    """What a run was begun with."""
+    where = str(ledger.folder / "ledger.db")
+    if "versions" in ledger.config:
+        return make_evolution(ledger.config, where)
+    return make_experiment(ledger.config, where)
+
+
+def reopen(folder: Path, engine: Engine, observe: Observe, say: Say) -> Rounds | Evolving:
     """A run that was begun."""
     ledger = Ledger.open(folder)
-    experiment = make_experiment(ledger.config, str(folder / "ledger.db"))
-    return assembled(experiment, ledger, engine, observe, say)
+    plan = plan_of(ledger)
+    if isinstance(plan, Evolution):
+        return assembled_tree(plan, ledger, engine, observe, say)
+    return assembled(plan, ledger, engine, observe, say)
+
+
+def create_tree(
+    evolution: Evolution, folder: Path, engine: Engine, observe: Observe, say: Say,
+    grow: Grow | None = None,
+) -> Evolving:  # fmt: skip
+    """A new tree in `folder`, or the same one again; `grow` does the work of versions, if given."""
+    for name in evolution.trainers:
+        if name not in ("rules", *ENGINEERS):
+            check_model(name)
+    chosen = folder.resolve()  # versions may grow in processes that stand elsewhere
+    skills = evolution.skills or chosen.parent / "skills"
+    evolution = evolution.model_copy(update={"skills": skills.resolve()})
+    ledger = Ledger.create(chosen, evolution.model_dump(mode="json"))
+    return assembled_tree(evolution, ledger, engine, observe, say, grow)
+
+
+def assembled_tree(
+    evolution: Evolution, ledger: Ledger, engine: Engine, observe: Observe, say: Say,
+    grow: Grow | None = None,
+) -> Evolving:  # fmt: skip
+    """The parts of a tree, put together."""
+    measuring = measuring_of(evolution)
+    return Evolving(
+        evolution,
+        ledger,
+        measuring,
+        trainers_of(evolution, measuring.load, ledger.folder / OWN),
+        grow or one_by_one(engine, measuring, observe),
+        evolution.skills or ledger.folder.parent / "skills",
+        say,
+    )
+
+
+def trainers_of(
+    evolution: Evolution, load: Callable[[str], tuple[Policy, str]], skills: Path
+) -> Callable[[str], Mapping[str, Trainer]]:
+    """Trainers for a checkpoint."""
+
+    def make(checkpoint: str) -> dict[str, Trainer]:
+        stands_for = {"policy": checkpoint, "base": evolution.policy}
+        return {
+            name: make_trainer(
+                name, SkillLibrary(skills), lambda chosen: load(stands_for.get(chosen, chosen))[0]
+            )
+            for name in evolution.trainers
+        }
+
+    return make
 
 
 def assembled(
@@ -61,21 +130,6 @@ def assembled(
     measuring = measuring_of(experiment)
     engineers = maker(experiment, measuring.load)
     return Rounds(experiment, ledger, measuring.domain, engine, engineers, measuring, observe, say)
-
-
-def measuring_of(experiment: Experiment) -> Measuring:
-    """How the checkpoints of an experiment are loaded and measured."""
-    domain = get_domain(experiment.domain)
-    loaded: dict[str, tuple[Policy, str]] = {}
-
-    def load(name: str) -> tuple[Policy, str]:
-        """One checkpoint is kept in memory, the newest."""
-        if name not in loaded:
-            loaded.clear()
-            loaded[name] = get_policy(name, domain, experiment.style)
-        return loaded[name]
-
-    return Measuring(experiment, domain, load)
 
 
 def maker(

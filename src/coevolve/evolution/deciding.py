@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from coevolve.core.rollout import Rollout
@@ -10,6 +11,7 @@ from coevolve.engineers.base import Round
 from coevolve.engineers.cases import choose_cases
 from coevolve.evidence.cells import Case, Cell, cells_of
 from coevolve.evolution.gate import judge
+from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.run import Run, Standing
 from coevolve.evolution.training import Trained
 from coevolve.harness.budget import Spent
@@ -26,6 +28,19 @@ def spent_on(rollouts: Sequence[Rollout], began: float) -> dict[str, Any]:
         tokens=sum(one.completion_tokens for one in rollouts),
         seconds=time.monotonic() - began,
     ).model_dump()
+
+
+def shown(measuring: Measuring, policy: str, folder: Path, number: int) -> dict[str, Any]:
+    """A checkpoint on dev tasks, as engineers see it."""
+    began = time.monotonic()
+    rollouts = measuring.measure(policy, measuring.dev, folder)
+    spent = spent_on(rollouts, began)
+    cases = choose_cases([one for one in rollouts if one.outcome.failure], CASES, number)
+    return {
+        "cells": [cell.model_dump() for cell in cells_of(rollouts)],
+        "cases": [case.model_dump(mode="json") for case in cases],
+        "spent": spent,
+    }
 
 
 def first_knobs(experiment: Experiment, space: KnobSpace) -> Knobs:
@@ -53,15 +68,7 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     place, policy = run.folder(number, "gate"), trained.result.policy
 
     def dev() -> dict[str, Any]:
-        began = time.monotonic()
-        rollouts = run.measuring.measure(policy, run.measuring.dev, run.folder(number, "dev"))
-        spent = spent_on(rollouts, began)
-        cases = choose_cases([one for one in rollouts if one.outcome.failure], CASES, number)
-        return {
-            "cells": [cell.model_dump() for cell in cells_of(rollouts)],
-            "cases": [case.model_dump(mode="json") for case in cases],
-            "spent": spent,
-        }
+        return shown(run.measuring, policy, run.folder(number, "dev"), number)
 
     def gate() -> dict[str, Any]:
         began = time.monotonic()

@@ -4,14 +4,15 @@ Doing nothing is always possible: what is worse beyond the margin, or has unlear
 is reverted. Noise alone reverts nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import mean
 from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.paired import Difference, paired
 from coevolve.evaluation.statistics import wilson
-from coevolve.harness.rules import GateRule
+from coevolve.harness.rules import GateRule, Protection
 
 
 class Verdict(NamedTuple):
@@ -32,34 +33,50 @@ class Verdict(NamedTuple):
         }
 
 
-def judge(
-    before: Sequence[Rollout], after: Sequence[Rollout], rule: GateRule, seed: int
-) -> Verdict:
-    """Compare two checkpoints, task by task."""
+def compared(
+    before: Sequence[Rollout], after: Sequence[Rollout], rule: Protection, seed: int
+) -> tuple[Difference, dict[str, Difference]]:
+    """The change of the valid rate, and the protected buckets that fell too far."""
     pairs = _paired(before, after)
-    change = _change(pairs, seed)
     broken = {
         name: fall
         for name, members in _protected(pairs, rule).items()
         if (fall := _change(members, seed)).mean < -rule.protected_fall and fall.high < 0
     }
-    numbers = f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}], n {change.n}"
+    return _change(pairs, seed), broken
+
+
+def change_of(before: Sequence[Rollout], after: Sequence[Rollout], seed: int) -> Difference:
+    """The change of the valid rate."""
+    return _change(_paired(before, after), seed)
+
+
+def judge(
+    before: Sequence[Rollout], after: Sequence[Rollout], rule: GateRule, seed: int
+) -> Verdict:
+    """Compare two checkpoints, task by task."""
+    change, broken = compared(before, after, rule, seed)
     if not rule.on:
-        return Verdict(True, f"kept unjudged, the gate is off (change {numbers})", change, broken)
+        return Verdict(
+            True, f"kept unjudged, the gate is off (change {change.words})", change, broken
+        )
     if change.mean < -rule.margin and change.high < 0:
         return Verdict(
             False,
-            f"reverted: the valid rate fell by more than {rule.margin}: {numbers}",
+            f"reverted: the valid rate fell by more than {rule.margin}: {change.words}",
             change,
             broken,
         )
     if broken:
-        what = ", ".join(f"{name} {fall.mean:+.2f} (n {fall.n})" for name, fall in broken.items())
-        return Verdict(False, f"reverted: solved buckets fell: {what}", change, broken)
+        return Verdict(False, f"reverted: solved buckets fell: {listed(broken)}", change, broken)
     word = (
         "better" if change.low > 0 else "worse within the margin" if change.high < 0 else "no worse"
     )
-    return Verdict(True, f"kept: {word}: {numbers}", change, broken)
+    return Verdict(True, f"kept: {word}: {change.words}", change, broken)
+
+
+def listed(broken: Mapping[str, Difference]) -> str:
+    return ", ".join(f"{name} {fall.mean:+.2f} (n {fall.n})" for name, fall in broken.items())
 
 
 Pair = tuple[Rollout, Rollout]
@@ -75,14 +92,18 @@ def _paired(before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
 
 
 def _change(pairs: Sequence[Pair], seed: int) -> Difference:
+    """Over tasks: several attempts at one count as one."""
+    tasks: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        tasks.setdefault(pair[0].task_id, []).append(pair)
     return paired(
-        [float(one.outcome.valid) for one, _ in pairs],
-        [float(other.outcome.valid) for _, other in pairs],
+        [mean(one.outcome.valid for one, _ in members) for members in tasks.values()],
+        [mean(other.outcome.valid for _, other in members) for members in tasks.values()],
         seed,
     )
 
 
-def _protected(pairs: Sequence[Pair], rule: GateRule) -> dict[str, list[Pair]]:
+def _protected(pairs: Sequence[Pair], rule: Protection) -> dict[str, list[Pair]]:
     """Buckets, by one label at a time, that were surely solved before."""
     found: dict[tuple[str, Label], list[Pair]] = {}
     for pair in pairs:

@@ -14,10 +14,14 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
+from coevolve.domains.registry import get_domain
 from coevolve.evaluation.attempts import attempts
 from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
-from coevolve.harness.experiment import Experiment
+from coevolve.harness.experiment import Plan
+from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import BacktestRule
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
+from coevolve.policies.registry import get_policy
 
 BATCH = 256
 
@@ -37,48 +41,50 @@ class Lazy:
 
 
 class Measuring:
-    """The held-out tasks of an experiment, and how a checkpoint is measured on them."""
+    """The held-out tasks of a run, and how a checkpoint is measured on them."""
 
     def __init__(
-        self, experiment: Experiment, domain: Domain, load: Callable[[str], tuple[Policy, str]]
+        self, plan: Plan, domain: Domain, load: Callable[[str], tuple[Policy, str]]
     ) -> None:
-        self.experiment, self.domain, self.load = experiment, domain, load
+        self.plan, self.domain, self.load = plan, domain, load
         self.workers = os.cpu_count() or 1
 
     @cached_property
     def dev(self) -> list[Task]:
-        return self.held_out(Split.DEV, self.experiment.measured.dev)
+        return self.held_out(Split.DEV, self.plan.measured.dev)
 
     @cached_property
     def gate(self) -> list[Task]:
-        return self.held_out(Split.GATE, self.experiment.measured.gate)
+        return self.held_out(Split.GATE, self.plan.measured.gate)
 
     def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
         """Tasks for some use that stay the same for the whole run, and for every arm with the same
         seed."""
-        knobs = self.domain.space.parse(self.experiment.measured.knobs)
-        seed = derive(self.experiment.seed, use, split.value)
+        knobs = self.domain.space.parse(self.plan.measured.knobs)
+        seed = derive(self.plan.seed, use, split.value)
         return list(self.domain.generate(knobs, count, seed, split, self.workers))
 
-    def measure(self, checkpoint: str, tasks: list[Task], folder: Path) -> list[Rollout]:
-        """One attempt at every task."""
-        chosen = self.experiment.measured
+    def measure(
+        self, checkpoint: str, tasks: list[Task], folder: Path, draw: int = 0
+    ) -> list[Rollout]:
+        """Attempts at every task; another `draw` draws other answers."""
+        chosen = self.plan.measured
         sampling = Sampling(
             temperature=chosen.temperature,
             max_tokens=chosen.max_tokens,
-            seed=derive(self.experiment.seed, "measure"),
+            seed=derive(self.plan.seed, "measure", *([draw] if draw else [])),
         )
-        return self.ask(checkpoint, tasks, sampling, 1, folder)
+        return self.ask(checkpoint, tasks, sampling, chosen.samples, folder)
 
     def probe(
-        self, checkpoint: str, knobs: Knobs, count: int, samples: int, number: int, folder: Path
-    ) -> list[Rollout]:
+        self, checkpoint: str, knobs: Knobs, rule: BacktestRule, recipe: Recipe, number: int,
+        folder: Path,
+    ) -> list[Rollout]:  # fmt: skip
         """Several attempts at fresh train tasks, drawn as in training."""
-        seed = derive(self.experiment.seed, "probe", number)
-        tasks = list(self.domain.generate(knobs, count, seed, Split.TRAIN, self.workers))
-        recipe = self.experiment.recipe
+        seed = derive(self.plan.seed, "probe", number)
+        tasks = list(self.domain.generate(knobs, rule.tasks, seed, Split.TRAIN, self.workers))
         sampling = Sampling(temperature=recipe.temperature, max_tokens=recipe.max_tokens, seed=seed)
-        return self.ask(checkpoint, tasks, sampling, samples, folder)
+        return self.ask(checkpoint, tasks, sampling, rule.samples, folder)
 
     def ask(
         self, checkpoint: str, tasks: list[Task], sampling: Sampling, samples: int, folder: Path
@@ -86,7 +92,7 @@ class Measuring:
         evaluation = Evaluation(
             policy=checkpoint,
             domain=self.domain.name,
-            source={"run": self.experiment.name},
+            source={"run": self.plan.name},
             tasks=len(tasks),
             tasks_hash=hash_of_tasks(tasks),
             samples=samples,
@@ -105,5 +111,20 @@ class Measuring:
 
     @cached_property
     def style(self) -> str:
-        """The experiment's prompt style, or the one that its model was taught."""
-        return self.experiment.style or self.load(self.experiment.policy)[1]
+        """The run's prompt style, or the one that its model was taught."""
+        return self.plan.style or self.load(self.plan.policy)[1]
+
+
+def measuring_of(plan: Plan) -> Measuring:
+    """How the checkpoints of a run are loaded and measured."""
+    domain = get_domain(plan.domain)
+    loaded: dict[str, tuple[Policy, str]] = {}
+
+    def load(name: str) -> tuple[Policy, str]:
+        """One checkpoint is kept in memory, the newest."""
+        if name not in loaded:
+            loaded.clear()
+            loaded[name] = get_policy(name, domain, plan.style)
+        return loaded[name]
+
+    return Measuring(plan, domain, load)

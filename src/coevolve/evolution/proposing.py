@@ -3,16 +3,17 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import islice
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
 from coevolve.harness.budget import Spent
+
+Said = TypeVar("Said")
 
 MOST_PROPOSALS, MOST_KNOBS, MOST_CHARACTERS = 8, 2_000, 1_000
 """What is recorded of an engineer in a round."""
@@ -28,7 +29,7 @@ def propose(
     """The proposals of every engineer of this checkpoint, as they are recorded."""
     began = time.monotonic()
     found = {
-        name: waited_for(partial(engineer.propose, view, seed), patience_s)
+        name: proposed(engineer, view, seed, patience_s)
         for name, engineer in engineers(checkpoint).items()
     }
     tokens = sum(one.tokens for proposals in found.values() for one in proposals)
@@ -38,25 +39,32 @@ def propose(
     }
 
 
-def waited_for(work: Callable[[], list[Proposal]], patience_s: float) -> list[Proposal]:
-    """The proposals, or a failure if they do not come in time or an engineer breaks.
+def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[Said], str]:
+    """What an engineer says, or why it says nothing: it broke, or did not answer in time.
 
     The thread of one that never answers is left behind; it ends with the run.
     """
-    found: list[Proposal] = []
+    found: list[Said] = []
+    failures: list[str] = []
 
     def answer() -> None:
         try:
-            found.extend(work()[:MOST_PROPOSALS])
+            found.extend(work())
         except Exception as error:  # an engineer's failure is data; the run goes on without it
-            found.append(Proposal(failure=f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]))
+            failures.append(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS])
 
     thread = Thread(target=answer, daemon=True)
     thread.start()
     thread.join(patience_s)
     if thread.is_alive():
-        return [Proposal(failure=f"no answer within {patience_s:g} s")]
-    return found
+        return [], f"no answer within {patience_s:g} s"
+    return found, failures[0] if failures else ""
+
+
+def proposed(engineer: Engineer, view: View, seed: int, patience_s: float) -> list[Proposal]:
+    """The proposals of an engineer; its failure is data."""
+    found, failure = waited_for(lambda: engineer.propose(view, seed), patience_s)
+    return [Proposal(failure=failure)] if failure else found[:MOST_PROPOSALS]
 
 
 def recordable(proposal: Proposal) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def redesign(run: Run, number: int, standing: Standing) -> Standing:
 
     def answer(knobs: Knobs) -> list[Rollout]:
         place = run.folder(number, "probes") / folder_name(knobs)
-        found = run.measuring.probe(standing.policy, knobs, rule.tasks, rule.samples, number, place)
+        recipe = run.experiment.recipe
+        found = run.measuring.probe(standing.policy, knobs, rule, recipe, number, place)
         asked.extend(found)
         return found
 

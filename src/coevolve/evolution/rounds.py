@@ -16,6 +16,18 @@ from coevolve.evolution.training import train
 class Rounds(Run):
     """One run."""
 
+    word = "round"
+
+    @property
+    def planned(self) -> int:
+        return self.experiment.rounds
+
+    @property
+    def title(self) -> str:
+        return (
+            f"{self.experiment.name}: {', '.join(self.experiment.engineers)} on {self.domain.name}"
+        )
+
     def run(self) -> Standing:
         """All rounds, from wherever the ledger says that the run is."""
         with self.ledger.writing():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from coevolve.harness.experiment import Experiment
+from coevolve.harness.experiment import Plan
 from coevolve.ledger import approval
 from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.ledger import Ledger
@@ -16,17 +16,19 @@ class Stopped(Exception):
 class Supervision:
     """Looks at the ledger between phases."""
 
-    def __init__(self, experiment: Experiment, ledger: Ledger, say: Callable[[str], None]) -> None:
-        self.experiment, self.ledger, self.say = experiment, ledger, say
+    def __init__(self, plan: Plan, ledger: Ledger, say: Callable[[str], None]) -> None:
+        self.plan, self.ledger, self.say = plan, ledger, say
 
     def check_budget(self) -> None:
         """A run that has spent its budget ends with what it has."""
-        if used_up := self.experiment.budget.exhausted(spent_so_far(self.ledger)):
+        if used_up := self.plan.budget.exhausted(spent_so_far(self.ledger)):
             raise Stopped(used_up)
 
-    def approve(self, number: int, gate: str, question: dict[str, Any]) -> str:
-        """Wait for a person where the experiment says so; returns their note on what to revise."""
-        if gate not in self.experiment.approval:
+    def approve(
+        self, number: int, gate: str, question: dict[str, Any], always: bool = False
+    ) -> str:
+        """Wait for a person where the plan says so; returns their note on what to revise."""
+        if not always and gate not in self.plan.approval:
             return ""
         asked = approval.ask(self.ledger, number, gate, question)
         run = self.ledger.folder

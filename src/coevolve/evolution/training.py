@@ -1,16 +1,19 @@
-"""The first phase of a round: tasks from the knobs, and training on them."""
+"""Training under a harness: tasks from its knobs, a stage on them, and what that took."""
 
 import os
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
-from coevolve.engines.base import Result, Stage
+from coevolve.domains.base import Domain
+from coevolve.engines.base import Engine, Observe, Result, Stage
 from coevolve.evidence.cells import Cell, cells_of
 from coevolve.evidence.stages import stage_rollouts
 from coevolve.evolution.run import Run, Standing
 from coevolve.harness.budget import Spent
+from coevolve.harness.harness import Harness
 
 
 class Trained(NamedTuple):
@@ -22,32 +25,44 @@ class Trained(NamedTuple):
 
 
 def train(run: Run, number: int, standing: Standing) -> Trained:
-    """Generate the round's tasks and train on them."""
+    """The first phase of a round."""
     seed = derive(run.experiment.seed, "round", number)
-    recipe, folder = run.experiment.recipe, run.folder(number, "stage")
+    harness = Harness(knobs=dict(standing.knobs), recipe=run.experiment.recipe)
 
     def work() -> dict[str, Any]:
         run.say(f"round {number}: training on tasks by {standing.author}")
-        began = time.monotonic()
-        stage = Stage(
-            kind="grpo", model=standing.policy, recipe=recipe, style=run.experiment.style,
-            seed=seed, folder=folder,
-        )  # fmt: skip
-        count, workers = recipe.steps * recipe.tasks, os.cpu_count() or 1
-        chosen = derive(seed, "tasks")
-        tasks = list(run.domain.generate(standing.knobs, count, chosen, Split.TRAIN, workers))
-        found = run.engine.train(stage, tasks, run.observe)
-        work_s = time.monotonic() - began
-        cells = cells_of(stage_rollouts(folder, tasks))
-        spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=work_s)
-        return {
-            "result": found.model_dump(mode="json"),
-            "cells": [cell.model_dump() for cell in cells],
-            "spent": spent.model_dump(),
-        }
+        stage = stage_of(
+            harness, standing.policy, run.experiment.style, seed, run.folder(number, "stage")
+        )
+        return train_stage(run.engine, run.domain, stage, harness, run.observe)
 
     recorded = run.ledger.phase(number, "train", work)
     return Trained(
         Result.model_validate(recorded["result"]),
         tuple(Cell.model_validate(cell) for cell in recorded["cells"]),
     )
+
+
+def stage_of(harness: Harness, policy: str, style: str, seed: int, folder: Path) -> Stage:
+    """The stage that a harness describes."""
+    return Stage(
+        kind="grpo", model=policy, recipe=harness.recipe, reward=harness.reward,
+        filters=harness.filters, style=style, seed=seed, folder=folder,
+    )  # fmt: skip
+
+
+def train_stage(
+    engine: Engine, domain: Domain, stage: Stage, harness: Harness, observe: Observe | None
+) -> dict[str, Any]:
+    """Generate the tasks of a stage and train on them; what is recorded of it."""
+    began = time.monotonic()
+    count, workers = stage.recipe.steps * stage.recipe.tasks, os.cpu_count() or 1
+    knobs, seed = domain.space.parse(harness.knobs), derive(stage.seed, "tasks")
+    tasks = list(domain.generate(knobs, count, seed, Split.TRAIN, workers))
+    found = engine.train(stage, tasks, observe)
+    spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)
+    return {
+        "result": found.model_dump(mode="json"),
+        "cells": [cell.model_dump() for cell in cells_of(stage_rollouts(stage.folder, tasks))],
+        "spent": spent.model_dump(),
+    }

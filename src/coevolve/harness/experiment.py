@@ -24,20 +24,34 @@ class Measured(Value):
     """Tasks that decide; no engineer sees them."""
     knobs: dict[str, float] = {}
     """What these tasks are generated from; the domain's defaults if empty."""
+    samples: int = Field(default=1, ge=1, le=1_024)
+    """Answers to each task."""
     temperature: float = Field(default=0.0, ge=0)
     max_tokens: int = Field(default=256, ge=1)
 
 
-class Experiment(Value):
-    """A run of rounds."""
+class Plan(Value):
+    """What every run is about, whichever loop it runs."""
 
     name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")
     domain: str = "lake"
     policy: str = "pocket"
-    """The checkpoint of round 0."""
+    """What training starts from."""
     style: str = ""
-    rounds: int = Field(default=3, ge=1, le=1_000)
+    """Prompt style of the domain; if empty, the one that the policy was taught."""
     seed: int = 0
+    patience_s: float = Field(default=600.0, gt=0)
+    """Seconds that an engineer may take; after that the run goes on without it."""
+    measured: Measured = Measured()
+    budget: Budget = Budget()
+    approval: tuple[str, ...] = ()
+    """Where the run waits for a person."""
+
+
+class Experiment(Plan):
+    """A run of rounds."""
+
+    rounds: int = Field(default=3, ge=1, le=1_000)
     start: Literal["random", "default"] = "random"
     """Knobs of round 0, where `knobs` does not set them."""
     knobs: dict[str, float] = {}
@@ -47,15 +61,10 @@ class Experiment(Value):
     """What model engineers are shown."""
     reach: float = Field(default=0.15, gt=0, le=1)
     """Trust region: how far knobs may move in a round, as a share of their range."""
-    patience_s: float = Field(default=600, gt=0)
-    """Seconds that an engineer may take; after that the round goes on without it."""
     recipe: Recipe = Recipe()
-    measured: Measured = Measured()
     gate: GateRule = GateRule()
     backtest: BacktestRule = BacktestRule()
-    budget: Budget = Budget()
     approval: tuple[Literal["proposal", "completion"], ...] = ()
-    """Where the run waits for a person."""
 
 
 def load_experiment(path: Path, changes: dict[str, Any] | None = None) -> Experiment:

@@ -125,7 +125,7 @@ def allowed(node: ast.expr, text: str) -> None:
             children = node.args
         case _:
             raise UserError(
-                f"'{ast.unparse(node)[:60]}' is not allowed in a reward; use numbers, names, "
+                f"'{ast.unparse(node)[:60]}' is not allowed in an expression; use numbers, names, "
                 f"+ - * /, comparisons, and, or, not, {', '.join(FUNCTIONS)}"
             )
     for child in children:

@@ -5,18 +5,34 @@ from pydantic import Field
 from coevolve.core.rollout import Value
 
 
-class GateRule(Value):
-    """What a checkpoint must not do."""
+class Protection(Value):
+    """What must not be unlearned."""
 
-    on: bool = True
-    margin: float = Field(default=0.02, ge=0, le=1)
-    """The valid rate may fall by so much."""
     solved: float = Field(default=0.9, ge=0, le=1)
     """Buckets with at least this valid rate before are protected."""
     protected_fall: float = Field(default=0.1, ge=0, le=1)
     """A protected bucket may fall by so much."""
     least: int = Field(default=20, ge=1)
     """Tasks that a bucket must have to be protected."""
+
+
+class GateRule(Protection):
+    """What the checkpoint of a round must not do."""
+
+    on: bool = True
+    margin: float = Field(default=0.02, ge=0, le=1)
+    """The valid rate may fall by so much."""
+
+
+class PromotionRule(Protection):
+    """What a version must do to be kept: be better than its parent beyond noise, and valid."""
+
+    gain: float = Field(default=0.0, ge=0, le=1)
+    """The valid rate must rise by more than this, and by more than the noise floor."""
+    repeats: int = Field(default=2, ge=0, le=64)
+    """How often the root is measured again with other draws, for the noise floor."""
+    twins: int = Field(default=1, ge=0, le=64)
+    """How often the root is trained again with another seed, for the noise floor."""
 
 
 class BacktestRule(Value):

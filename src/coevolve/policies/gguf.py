@@ -111,6 +111,8 @@ def serve(path: Path, *, context: int = 4096, threads: int = 0, slots: int = 1) 
     params.verbosity = -1
     try:
         server = xllamacpp.Server(params)
+        # A server that is dropped before its loop has begun waits for it forever.
+        server.handle_completions({"prompt": "1", "max_tokens": 1})
     except RuntimeError as error:
         raise PolicyError(
             f"llama.cpp cannot load {path} with context {context} ({error}); check that the "

@@ -1,0 +1,182 @@
+"""`coevolve skills`: patch patterns with their record: look at them, hand them on, take them in."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.engineers.library import SkillLibrary
+    from coevolve.harness.skill import Skill
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Skills: when to change what, and where that held or failed.
+
+Those that come with the program, and over them the files of a folder.
+
+Example: coevolve skills list --domain lake
+""",
+)
+
+Folder = Annotated[
+    Path, typer.Option("--folder", "-f", help="Where skills are kept that runs share.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON, for scripts.")]
+SHARED = Path("runs/skills")
+
+
+@app.command("list")
+def list_skills(
+    domain: Annotated[str, typer.Option(help="Only what is offered to this domain.")] = "",
+    factor: Annotated[str, typer.Option(help="Only what changes this factor.")] = "",
+    folder: Folder = SHARED,
+    as_json: AsJson = False,
+) -> None:
+    """All skills with their record, the best first.
+
+    coevolve skills list;  coevolve skills list --domain math --factor reward
+    """
+    from coevolve.core.names import lookup
+    from coevolve.domains.registry import get_domain
+    from coevolve.harness.patch import FACTORS
+
+    if domain:
+        get_domain(domain)  # unknown: says so, with the nearest name
+    if factor:
+        lookup("factor", factor, FACTORS)
+    found = [
+        skill
+        for skill in ordered(opened(folder), domain)
+        if factor in ("", skill.factor)
+        and (not domain or skill.offered(domain) or skill.warns(domain))
+    ]
+    if as_json:
+        print(json.dumps([told(skill) for skill in found]))
+        return
+    from rich import box
+    from rich.table import Table
+
+    from coevolve.cli.show import out
+
+    table = Table(header_style="bold", caption_justify="left", box=box.SIMPLE_HEAD)
+    table.caption = f"{len(found)} skills; record: versions kept, and trained but not kept"
+    for title in ("skill", "factor", "record", "held in", "what it does"):
+        table.add_column(title, no_wrap=title in ("skill", "factor", "record"))
+    for skill in found:
+        warns = skill.negative or bool(domain and skill.warns(domain))
+        table.add_row(
+            skill.name, skill.factor, f"{skill.held()} / {skill.failed()}",
+            ", ".join(skill.held_in), ("not: " if warns else "") + skill.summary,
+        )  # fmt: skip
+    out.print(table)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="As `coevolve skills list` names it.")],
+    folder: Folder = SHARED,
+    as_json: AsJson = False,
+) -> None:
+    """One skill as its file says it, with all its trials.
+
+    coevolve skills show finer_reward
+    """
+    from coevolve.engineers.library import as_toml
+
+    skill = opened(folder).get(name)
+    print(json.dumps(told(skill)) if as_json else as_toml([skill]).decode().rstrip())
+
+
+@app.command("export")
+def export_skills(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Skills; all that have a record if none is named.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file; standard output if not given.")
+    ] = None,
+    folder: Folder = SHARED,
+    as_json: AsJson = False,
+) -> None:
+    """Skills as one TOML file, to be taken in elsewhere.
+
+    coevolve skills export -o ours.toml;  coevolve skills export finer_reward
+    """
+    from coevolve.cli.files import writing
+    from coevolve.engineers.library import as_toml
+
+    library = opened(folder)
+    chosen = [library.get(name) for name in names or ()]
+    if not names:
+        chosen = [skill for skill in library.skills.values() if skill.evidence or skill.learned]
+    if not chosen:
+        raise UserError(f"no skill in {folder} has a record yet; name those to export")
+    text = json.dumps([told(skill) for skill in chosen]) if as_json else as_toml(chosen).decode()
+    with writing(output) as file:
+        file.write(text if text.endswith("\n") else text + "\n")
+
+
+@app.command("import")
+def import_skills(
+    files: Annotated[list[Path], typer.Argument(help="TOML files of `coevolve skills export`.")],
+    folder: Folder = SHARED,
+    as_json: AsJson = False,
+) -> None:
+    """Take in skills; trials of a skill that is known already are added to its own.
+
+    coevolve skills import ours.toml
+    """
+    from coevolve.cli.show import out
+    from coevolve.engineers.library import read_file
+
+    read = [skill for file in files for skill in read_file(file).values()]
+    library = opened(folder)
+    before = dict(library.skills)
+    for skill in read:  # all of them before any is written
+        known = before.get(skill.name, skill)
+        if (known.factor, known.template) != (skill.factor, skill.template):
+            raise UserError(
+                f"'{skill.name}' is another skill here; rename one of them, or see "
+                f"`coevolve skills show {skill.name}`"
+            )
+    lines: list[dict[str, Any]] = []
+    for skill in read:
+        known_trials = len(before[skill.name].evidence) if skill.name in before else 0
+        trials = len(library.absorb(skill).evidence) - known_trials
+        lines.append({"skill": skill.name, "new": skill.name not in before, "trials": trials})
+    if as_json:
+        print(json.dumps(lines))
+        return
+    for line in lines:
+        what = "new" if line["new"] else "known"
+        out.print(f"{line['skill']}: {what}, {line['trials']} trials more", highlight=False)
+
+
+def opened(folder: Path) -> "SkillLibrary":
+    """The library over a folder, which need not exist."""
+    from coevolve.engineers.library import SkillLibrary
+
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is no folder; skills are kept as files in one")
+    return SkillLibrary(folder)
+
+
+def ordered(library: "SkillLibrary", domain: str) -> list["Skill"]:
+    """The best record first."""
+    from coevolve.engineers.library import preference
+
+    return sorted(library.skills.values(), key=lambda one: preference(one, domain))
+
+
+def told(skill: "Skill") -> dict[str, Any]:
+    """A skill with what follows from its record."""
+    return {
+        **skill.model_dump(mode="json"),
+        "held": skill.held(),
+        "failed": skill.failed(),
+        "held_in": list(skill.held_in),
+    }

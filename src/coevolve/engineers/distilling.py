@@ -1,0 +1,178 @@
+"""From a judged version to a skill: what its patch did becomes evidence for the next time.
+
+Invariant: a pure function of recorded facts, so that a resumed run learns the same.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from coevolve.core.seeds import digest
+from coevolve.domains.knobs import KnobSpace
+from coevolve.engineers.filling import alike
+from coevolve.engineers.registry import ENGINEERS
+from coevolve.engineers.situation import Situation
+from coevolve.evaluation.paired import Difference
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import FACTORS, Patch, flat
+from coevolve.harness.skill import Sign, Skill, Trial
+from coevolve.harness.template import (
+    Append,
+    Ask,
+    Put,
+    Remove,
+    Rewrite,
+    Scale,
+    Template,
+    values_of,
+)
+from coevolve.harness.version import Version
+
+MOST_SIGNS = 2
+"""Comparisons in a trigger that is learned: more would hardly ever hold again."""
+ROOM = 4.0
+"""How many times further than it went a learned change may go."""
+
+
+def distil(
+    skills: Mapping[str, Skill],
+    version: Version,
+    parent: Version,
+    situation: Situation,
+    change: Difference | None,
+    space: KnobSpace,
+    *,
+    run: str,
+    domain: str,
+    components: Mapping[str, str],
+    skill: str = "",
+    date: str = "",
+) -> Skill | None:
+    """The skill that a judged version speaks for or against, with this trial in its evidence.
+
+    `situation` is the parent's, `change` what the gate measured, `skill` the name of the one that
+    the patch came from. Without one it is the skill that says the same in this situation, or a new
+    one. None for what was not judged or has no patch, and for a patch that was rejected unseen.
+    """
+    if version.patch is None or version.verdict in (None, "root"):
+        return None
+    trial = Trial(
+        run=run, domain=domain, version=version.number, verdict=version.verdict, date=date
+    )
+    if change is not None:
+        measured = {"gain": change.mean, "low": change.low, "high": change.high, "n": change.n}
+        trial = trial.model_copy(update=measured)
+    found = skills.get(skill) or similar(
+        skills, version.patch, parent.harness, situation, space, components
+    )
+    if found is None:
+        if version.verdict == "rejected":
+            return None
+        found = learned(version.patch, parent.harness, situation, domain)
+    return found.tried(trial)
+
+
+def similar(
+    skills: Mapping[str, Skill],
+    patch: Patch,
+    harness: Harness,
+    situation: Situation,
+    space: KnobSpace,
+    components: Mapping[str, str],
+) -> Skill | None:
+    """A known skill that would have done the same here; rather one that saw a sign."""
+    known = sorted(skills.values(), key=lambda one: (not one.trigger, one.name))
+    for skill in known:
+        if skill.negative or skill.factor != patch.factor or not skill.applies(situation.values):
+            continue
+        if isinstance(skill.template, Ask):
+            if skill.template.name == patch.author:
+                return skill
+            continue
+        if patch.factor == "knobs":
+            if isinstance(skill.template, Put) and skill.template.value == patch.value:
+                return skill
+            continue
+        for value in values_of(skill.template, skill.factor, harness, components):
+            if alike(patch, patch.model_copy(update={"value": value}), harness, space):
+                return skill
+    return None
+
+
+def learned(patch: Patch, harness: Harness, situation: Situation, domain: str) -> Skill:
+    """A new skill that does what a patch did, where the signs are as they were."""
+    old = flat(harness)[patch.factor]
+    template = template_of(patch, old, harness)
+    when, layer = signs(situation)
+    content = json.dumps(
+        [patch.factor, template.model_dump(mode="json"), when, domain], sort_keys=True
+    )
+    word = patch.factor.rpartition(".")[2]
+    return Skill(
+        name=f"learned_{word}_{digest(content).hex()[:8]}",
+        summary=f"{FACTORS[patch.factor][1]}: {told(template)}, learned in {domain}",
+        trigger=when,
+        factor=patch.factor,
+        template=template,
+        hypothesis=patch.hypothesis[:900],
+        metric=patch.metric,
+        direction=patch.direction,
+        least=patch.least,
+        layer=layer,
+        domains=(domain,),
+        learned=True,
+        provenance=f"by {patch.author or 'a person'}",
+    )
+
+
+def template_of(patch: Patch, old: Any, harness: Harness) -> Template:
+    """How the new value follows from the old one, as generally as can be said."""
+    new = patch.value
+    if patch.factor == "knobs" and patch.author in ENGINEERS:
+        return Ask(name=patch.author)
+    if patch.factor == "reward" and isinstance(new, str):
+        if harness.reward.isidentifier() or harness.reward not in new:
+            return Rewrite(text=new)
+        whole = f"({harness.reward})"
+        return Rewrite(text=new.replace(whole if whole in new else harness.reward, "{reward}"))
+    if patch.factor == "filters" and isinstance(new, list):
+        kinds = {one["kind"] for one in old}
+        added = [one for one in new if one not in old]
+        gone = [one["kind"] for one in old if one not in new]
+        if len(added) == 1 and not set(gone) - {added[0]["kind"]}:
+            return Append.model_validate({"filter": added[0]})
+        if not added and kinds:
+            return Remove(filters=tuple(sorted(gone)))
+    if isinstance(old, int | float) and isinstance(new, int | float) and old > 0 and new > 0:
+        return Scale(
+            by=float(f"{new / old:.4g}"), low=min(old, new) / ROOM, high=max(old, new) * ROOM
+        )
+    return Put(value=new)
+
+
+def told(template: Template) -> str:
+    """A template in a few words."""
+    values = template.model_dump(mode="json", exclude={"kind", "low", "high"})
+    return f"{template.kind} {', '.join(str(value) for value in values.values())}"[:150]
+
+
+def signs(situation: Situation) -> tuple[str, Sign]:
+    """What was beyond its threshold, as a trigger; or else what moved most; and its layer."""
+    if situation.alarms:
+        seen = situation.alarms[:MOST_SIGNS]
+        parts = [
+            f"{one.diagnostic} {'>' if one.direction == 'above' else '<'} {one.threshold:g}"
+            for one in seen
+        ]
+        return " and ".join(parts), seen[0].layer
+    moves = {
+        name: change / max(abs(situation.values[name.removesuffix(".change")] - change), 0.05)
+        for name, change in situation.values.items()
+        if name.endswith(".change") and change
+    }
+    if not moves:
+        return "", "score"
+    name = max(moves, key=lambda one: (abs(moves[one]), one))
+    # Half of the move counts as the same sign.
+    sign = ">" if moves[name] > 0 else "<"
+    return f"{name} {sign} {situation.values[name] / 2:.3g}", "version"

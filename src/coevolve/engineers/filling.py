@@ -1,0 +1,129 @@
+"""From a skill to patches of a parent's harness, and whether two patches go the same way.
+
+Invariant: every patch that is filled in can be applied, changes one factor, and names only what
+the domain has; a skill that does not fit gives none.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coevolve.core.errors import UserError
+from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.engineers.knob_trainer import REACH, knobs_by
+from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.signals import hardened
+from coevolve.engineers.trainer import Lineage
+from coevolve.harness.expression import expression
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch, flat, patched
+from coevolve.harness.shaping import FACTS
+from coevolve.harness.skill import Skill
+from coevolve.harness.template import Ask, Harden, Put, Turn, moved, values_of
+
+
+def fill(skill: Skill, lineage: Lineage, seed: int, author: str = "") -> list[Patch]:
+    """The patches that a skill comes to here, best first."""
+    harness = lineage.parent.harness
+    if skill.factor == "knobs":
+        values: list[Any] = [dict(knobs) for knobs in filled_knobs(skill, lineage, seed)]
+    else:
+        values = values_of(skill.template, skill.factor, harness, lineage.components)
+    found = []
+    for value in values:
+        patch = Patch(
+            factor=skill.factor,
+            value=value,
+            hypothesis=worded(skill, flat(harness)[skill.factor], value),
+            metric=skill.metric,
+            direction=skill.direction,
+            least=skill.least,
+            author=author,
+        )
+        if applied(harness, patch, lineage.components) is not None:
+            found.append(patch)
+    return found
+
+
+def applied(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness | None:
+    """The harness with a patch in it; None where it cannot be."""
+    try:
+        return with_patch(harness, patch, components)
+    except UserError:
+        return None
+
+
+def with_patch(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness:
+    """The harness with a patch in it, all of whose names mean something in the domain."""
+    after = patched(harness, patch)
+    expression(after.reward).check({**components, **FACTS})
+    return after
+
+
+def worded(skill: Skill, old: Any, new: Any) -> str:
+    """The hypothesis with the values in it; knobs and filters are too long to be told."""
+    words = {"{old}": "what it was", "{new}": "what it becomes"}
+    if not isinstance(new, dict | list):
+        words = {"{old}": f"{old}", "{new}": f"{new}"}
+    text = skill.hypothesis
+    for mark, word in words.items():
+        text = text.replace(mark, word[:200])
+    return text[:1_000]
+
+
+def filled_knobs(skill: Skill, lineage: Lineage, seed: int) -> list[Knobs]:
+    """The knobs that a skill comes to, without those that change nothing."""
+    space, template = lineage.space, skill.template
+    before = space.project(lineage.parent.harness.knobs)
+    found: list[Knobs] = []
+    match template:
+        case Ask() if template.name in ENGINEERS:
+            asked = knobs_by(make_engineer(template.name), lineage, seed, REACH)
+            found = [knobs for knobs, said in asked if not said.failure]
+        case Harden():
+            changes = {
+                knob.name: hardened(knob, before[knob.name], template.by)
+                for knob in before.in_use()
+                if knob.harder and not knob.group
+            }
+            found = [space.project(changes, before)]
+        case Turn() if template.knob in space.knobs:
+            changes = {template.knob: moved(template.change, float(before[template.knob]))}
+            found = [space.project(changes, before)]
+        case Put(value=dict() as value):
+            found = [space.project(value, before)]
+    return [knobs for knobs in found if knobs.difference(before)]
+
+
+def alike(one: Patch, other: Patch, harness: Harness, space: KnobSpace) -> bool:
+    """Whether two patches of a harness change the same factor in the same direction.
+
+    Numbers go up or down, knobs make tasks harder or easier, filters bring in or take out the same
+    kinds; anything else must be the same value.
+    """
+    if one.factor != other.factor:
+        return False
+    if one.value == other.value:
+        return True
+    if one.factor == "knobs":
+        before = space.project(harness.knobs)
+        first, second = (hardness(space.project(p.value, before), before) for p in (one, other))
+        return first * second > 0
+    if one.factor == "filters":
+        before_kinds = {chosen.kind for chosen in harness.filters}
+        first_kinds, second_kinds = (
+            {chosen["kind"] for chosen in p.value} ^ before_kinds for p in (one, other)
+        )
+        return bool(first_kinds) and first_kinds == second_kinds
+    old = flat(harness)[one.factor]
+    numbers = all(isinstance(v, int | float) for v in (old, one.value, other.value))
+    return numbers and (one.value - old) * (other.value - old) > 0
+
+
+def hardness(after: Knobs, before: Knobs) -> float:
+    """How much harder tasks become, as the sum over knobs of their part of the range."""
+    return sum(
+        after.space.knobs[name].harder
+        * (new - old)
+        / (after.space.knobs[name].high - after.space.knobs[name].low)
+        for name, (old, new) in after.difference(before).items()
+    )

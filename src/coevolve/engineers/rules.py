@@ -1,0 +1,65 @@
+"""The trainer that needs no model: skills whose triggers hold become patches.
+
+Invariant: a harness that was tried before is never suggested again, and what a negative skill warns
+of is not suggested at all; while there is anything left to try, there is a suggestion.
+"""
+
+from coevolve.core.seeds import derive
+from coevolve.engineers.filling import alike, applied, fill
+from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.situation import situation_of
+from coevolve.engineers.trainer import Lineage, Suggestion
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import FACTORS, Patch
+from coevolve.harness.skill import Skill
+
+MOST = 12
+"""Suggestions at a time."""
+
+
+class RulesTrainer:
+    """Follows matching skills, best first; those without a trigger are its local search."""
+
+    name = "rules"
+
+    def __init__(self, library: SkillLibrary | None = None) -> None:
+        self.library = library or SkillLibrary()
+
+    def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
+        situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
+        drawn = derive(seed, "rules", lineage.parent.number, len(lineage.versions))
+        taboo = warnings(self.library.warning(lineage.domain, situation), lineage, drawn)
+        tried = {one.harness.digest() for one in lineage.versions}
+        found: list[tuple[bool, Suggestion]] = []
+        for skill in self.library.matching(lineage.domain, situation):
+            for patch in fill(skill, lineage, drawn, self.name):
+                after = new_harness(patch, lineage, tried)
+                if after is None or warned_of(patch, taboo, lineage):
+                    continue
+                tried.add(after.digest())
+                later = FACTORS[patch.factor][0] in lineage.switch
+                said = Suggestion(patch=patch.model_dump(mode="json"), skill=skill.name)
+                found.append((later, said))
+        found.sort(key=lambda pair: pair[0])
+        if not found:
+            return [Suggestion(failure="every skill that applies here was tried already")]
+        return [said for _, said in found[:MOST]]
+
+
+def new_harness(patch: Patch, lineage: Lineage, tried: set[str]) -> Harness | None:
+    """What a patch leads to, if nothing tried so far is the same."""
+    after = applied(lineage.parent.harness, patch, lineage.components)
+    return None if after is None or after.digest() in tried else after
+
+
+def warnings(skills: list[Skill], lineage: Lineage, seed: int) -> list[tuple[Skill, Patch]]:
+    """The patches that negative skills would have made."""
+    return [(skill, patch) for skill in skills for patch in fill(skill, lineage, seed)]
+
+
+def warned_of(patch: Patch, taboo: list[tuple[Skill, Patch]], lineage: Lineage) -> Skill | None:
+    """The negative skill that speaks against a patch."""
+    for skill, bad in taboo:
+        if alike(patch, bad, lineage.parent.harness, lineage.space):
+            return skill
+    return None

@@ -1,0 +1,194 @@
+"""The tools of a model that trains: each reads, none writes.
+
+Invariant: whatever is asked, the answer is a text of bounded length; evidence is only reached
+through the lineage's locked connection.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from coevolve.core.errors import CoevolveError, UserError
+from coevolve.core.names import did_you_mean
+from coevolve.core.rollout import Value
+from coevolve.engineers.base import Proposal
+from coevolve.engineers.briefing import listed, told
+from coevolve.engineers.fence import clean, cut, fenced
+from coevolve.engineers.filling import with_patch
+from coevolve.engineers.knob_trainer import REACH
+from coevolve.engineers.library import SkillLibrary, as_toml
+from coevolve.engineers.reach import apply
+from coevolve.engineers.rules import warned_of, warnings
+from coevolve.engineers.situation import situation_of
+from coevolve.engineers.trainer import Lineage
+from coevolve.evidence.health import behind_sql
+from coevolve.evidence.locked import Answer
+from coevolve.evidence.views import quoted
+from coevolve.harness.patch import FACTORS, Patch
+
+REPLY_CHARACTERS = 2_400
+ROWS, ROLLOUTS = 40, 2
+MESSAGE_CHARACTERS = 700
+
+Backtest = Callable[[Patch], Any]
+"""What a patch would do to stored rollouts, as JSON values."""
+
+
+class Change(Value):
+    """A patch as a model writes it."""
+
+    factor: str = Field(json_schema_extra={"enum": list(FACTORS)})
+    value: int | float | str | dict[str, float] | list[dict[str, Any]]
+    hypothesis: str = Field(min_length=1, max_length=1_000)
+    metric: str = Field(default="valid", max_length=64)
+    direction: Literal["up", "down"] = "up"
+    least: float = Field(default=0.0, ge=0, le=1e6)
+    skill: str = Field(default="", max_length=64)
+
+
+class Call(Value):
+    """One use of a tool."""
+
+    tool: Literal["query", "rollouts", "lineage", "skills", "backtest", "propose"]
+    sql: str = Field(default="", max_length=4_000)
+    name: str = Field(default="", max_length=300)
+    version: int | None = None
+    patch: Change | None = None
+
+
+class LastCall(Value):
+    """What may be said when all other calls are used up."""
+
+    tool: Literal["propose"]
+    patch: Change
+
+
+class Tools:
+    """Answers calls about one lineage."""
+
+    def __init__(
+        self,
+        lineage: Lineage,
+        library: SkillLibrary,
+        author: str,
+        seed: int,
+        backtest: Backtest | None = None,
+    ) -> None:
+        self.lineage, self.library, self.author = lineage, library, author
+        self.backtest = backtest
+        self.situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
+        self.taboo = warnings(library.warning(lineage.domain, self.situation), lineage, seed)
+
+    def answer(self, call: Call) -> str:
+        """What a tool says; an error of ours is an answer too."""
+        try:
+            match call.tool:
+                case "query":
+                    text = fenced(table(self.lineage.ask(call.sql)), REPLY_CHARACTERS)
+                case "rollouts":
+                    text = self.rollouts(call.name, call.version)
+                case "lineage":
+                    text = self.versions(call.version)
+                case "skills":
+                    text = self.skills(call.name)
+                case _:
+                    text = self.tried(call.patch)
+        except CoevolveError as error:
+            text = f"error: {error}"
+        return cut(clean(text), REPLY_CHARACTERS)
+
+    def patch_of(self, change: Change) -> Patch:
+        """The patch that a model means, if it may be made; a `UserError` says why not."""
+        lineage, value = self.lineage, change.value
+        if change.factor == "knobs":
+            if not isinstance(value, dict):
+                raise UserError('knobs must be an object of numbers, such as {"name": 0.3}')
+            before = lineage.space.project(lineage.parent.harness.knobs)
+            if not value.keys() & lineage.space.knobs.keys():
+                raise UserError(f"none of these knobs exists: {', '.join(value)[:100]}")
+            value = dict(apply(Proposal(knobs=value), before, REACH))
+        fields = change.model_dump(exclude={"skill", "value"})
+        fields["hypothesis"] = clean(change.hypothesis) or "no reason given"
+        patch = Patch(**fields, value=value, author=self.author)
+        known = {one.diagnostic.name for one in lineage.findings}
+        if patch.metric not in {"valid", "optimal", "reward", *known}:
+            hint = did_you_mean(patch.metric, ["valid", "optimal", "reward", *known])
+            raise UserError(f"'{clean(patch.metric)}' is no metric{hint}")
+        after = with_patch(lineage.parent.harness, patch, lineage.components).digest()
+        for version in lineage.versions:
+            if version.harness.digest() == after:
+                raise UserError(
+                    f"version {version.number} was trained so already: {version.verdict}"
+                )
+        if skill := warned_of(patch, self.taboo, lineage):
+            raise UserError(f"the skill {skill.name} warns of it: {skill.summary}")
+        return patch
+
+    def tried(self, change: Change | None) -> str:
+        """A backtest, or why there is none."""
+        if change is None:
+            raise UserError("`patch` is missing")
+        patch = self.patch_of(change)
+        if self.backtest is None:
+            return "The patch can be applied. There is no backtest here."
+        return (
+            f"The patch can be applied. Backtest: {json.dumps(self.backtest(patch), default=str)}"
+        )
+
+    def rollouts(self, name: str, version: int | None) -> str:
+        """One rollout by its id, or some behind a diagnostic."""
+        conditions = {one.diagnostic.name: one.diagnostic for one in self.lineage.findings}
+        if name in conditions and not conditions[name].rollouts:
+            raise UserError(f"'{name}' is about all rollouts of a version; use `query`")
+        ids = [name]
+        if name in conditions:
+            number = self.lineage.parent.number if version is None else version
+            sql = behind_sql(conditions[name], number, ROLLOUTS)
+            ids = [str(row[0]) for row in self.lineage.ask(sql).rows]
+        texts = [self.rollout(one) for one in ids]
+        return "\n".join(texts) or f"no rollout of version {version} is behind '{name}'"
+
+    def rollout(self, name: str) -> str:
+        """What was said in one rollout."""
+        facts = self.lineage.ask(
+            f"SELECT reward, valid, failure, stop, turns, completion_tokens FROM rollouts "
+            f"WHERE id = {quoted(name)}"
+        )
+        if not facts.rows:
+            raise UserError(f"'{name:.80}' is no diagnostic and no id of a rollout")
+        said = self.lineage.ask(
+            f"SELECT role, text FROM messages WHERE id = {quoted(name)} ORDER BY position"
+        )
+        parts = [f"{name}: {table(facts)}"]
+        parts += [f"{role}:\n{fenced(text, MESSAGE_CHARACTERS)}" for role, text in said.rows]
+        return "\n".join(parts)
+
+    def versions(self, number: int | None) -> str:
+        """All versions, or one with its harness and readings."""
+        found = {one.number: one for one in self.lineage.versions}
+        if number is None:
+            return listed(self.lineage.versions)
+        if number not in found:
+            raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
+        version = found[number].model_dump(mode="json")
+        readings = {k: round(v, 4) for k, v in self.lineage.readings(number).items()}
+        return json.dumps({**version, "readings": readings})
+
+    def skills(self, name: str) -> str:
+        """One skill with its record, or a list."""
+        if name:
+            return as_toml([self.library.get(name)]).decode()
+        fitting = self.library.matching(self.lineage.domain, self.situation)
+        return "\n".join(told(skill, self.lineage.domain) for skill in fitting)
+
+
+def table(answer: Answer) -> str:
+    """An answer in lines."""
+    lines = [" | ".join(answer.columns)]
+    lines += [" | ".join(cut(str(value), 80) for value in row) for row in answer.rows[:ROWS]]
+    left = len(answer.rows) - ROWS
+    if left > 0 or answer.cut:
+        lines.append(f"({max(left, 1)} or more rows left out)")
+    return "\n".join(lines)

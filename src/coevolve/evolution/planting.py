@@ -1,0 +1,79 @@
+"""The root of a tree: the harness that a run begins with, trained, measured and repeated.
+
+Greedy answers are the same every time: they are not drawn again.
+"""
+
+import time
+from typing import Any
+
+from coevolve.core.rollout import Rollout
+from coevolve.evolution.deciding import spent_on
+from coevolve.evolution.growing import grown
+from coevolve.evolution.noise import noise_of
+from coevolve.evolution.tree import Tree
+from coevolve.harness.budget import Spent
+from coevolve.harness.version import Version
+
+
+def plant(tree: Tree) -> None:
+    """Version 0, and the noise floor."""
+    evolution, ledger = tree.evolution, tree.ledger
+    root = Version(number=0, parent=None, patch=None, harness=evolution.harness)
+    twins = {
+        ledger.folder / "twins" / f"{twin:02d}": tree.order(0, root.harness, twin)
+        for twin in range(1, evolution.gate.twins + 1)
+    }
+
+    def train() -> dict[str, Any]:
+        tree.say(f"version 0: training the root, and {len(twins)} times again for the noise floor")
+        tree.train({tree.folder(0): tree.order(0, root.harness), **twins})
+        return tree.grown(0).train
+
+    def gate() -> dict[str, Any]:
+        facts = tree.grown(0).gate
+        rate = facts["valid"] / facts["n"]
+        words = f"root: {rate:.1%} of {facts['n']} attempts at gate tasks are valid"
+        return {**facts, "verdict": "root", "keep": True, "words": words}
+
+    def noise() -> dict[str, Any]:
+        began, gate = time.monotonic(), tree.measuring.gate
+        draws = range(1, evolution.gate.repeats + 1) if evolution.measured.temperature else ()
+        repeated = [repeat(tree, draw) for draw in draws]
+        drawn = [one for rollouts in repeated for one in rollouts]
+        spent = [Spent.model_validate(spent_on(drawn, began))]
+        trained = []
+        for folder in twins:
+            twin = grown(folder)
+            assert twin is not None
+            spent += [
+                Spent.model_validate(one["spent"]) for one in (twin.train, twin.dev, twin.gate)
+            ]
+            trained.append(tree.measuring.measure(twin.policy, gate, folder / "gate"))
+        found = noise_of(tree.gate(0), repeated, trained, evolution.seed)
+        return {**found.as_json(), "spent": sum(spent, Spent()).model_dump()}
+
+    ledger.phase(0, "patch", lambda: record_of(root, author="start"))
+    ledger.phase(0, "train", train)
+    ledger.phase(0, "dev", lambda: tree.grown(0).dev)
+    verdict = ledger.phase(0, "gate", gate)
+    tree.say(f"version 0: {verdict['words']}")
+    measured = ledger.phase(0, "noise", noise)
+    tree.say(str(measured["words"]))
+    tree.floor = measured["floor"]
+    tree.versions = [root.model_copy(update={"verdict": "root", "words": verdict["words"]})]
+
+
+def repeat(tree: Tree, draw: int) -> list[Rollout]:
+    """The root on the gate tasks again, with other draws."""
+    place = tree.ledger.folder / "noise" / f"{draw:02d}"
+    return tree.measuring.measure(tree.policy(0), tree.measuring.gate, place, draw)
+
+
+def record_of(version: Version, author: str, skill: str = "") -> dict[str, Any]:
+    """A version as it is recorded before it is trained."""
+    return {
+        **version.model_dump(mode="json"),
+        "author": author,
+        "skill": skill,
+        "digest": version.harness.digest(),
+    }

@@ -1,0 +1,96 @@
+"""What a tree of versions is made of, and where it stands."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.engineers.trainer import Trainer
+from coevolve.evolution.growing import Grow, Grown, Order, grown, place_order
+from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.run import quiet
+from coevolve.evolution.supervision import Supervision
+from coevolve.harness.evolution import Evolution
+from coevolve.harness.harness import Harness
+from coevolve.harness.version import Version
+from coevolve.ledger.ledger import Ledger
+
+
+@dataclass
+class Tree:
+    """The parts of a run, and the versions that it has so far."""
+
+    evolution: Evolution
+    ledger: Ledger
+    measuring: Measuring
+    trainers: Callable[[str], Mapping[str, Trainer]]
+    """Those of a checkpoint."""
+    grow: Grow
+    skills: Path
+    """Where skills are kept."""
+    say: Callable[[str], None] = quiet
+    versions: list[Version] = field(default_factory=list)
+    floor: float = 0.0
+    """What a version has to gain beyond."""
+    diagnosed: dict[int, int] = field(default_factory=dict)
+    """Under which number the diagnosis behind a version is recorded."""
+    failures: int = 0
+    """Generations in a row that brought nothing to keep."""
+    supervision: Supervision = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.supervision = Supervision(self.evolution, self.ledger, lambda line: self.say(line))
+
+    def folder(self, number: int) -> Path:
+        return self.ledger.folder / "rounds" / f"{number:02d}"
+
+    def train(self, orders: Mapping[Path, Order]) -> None:
+        """Have versions grown, each in its folder; those that are, are left alone."""
+        waiting = [folder for folder in orders if grown(folder) is None]
+        for folder in waiting:
+            place_order(folder, orders[folder])
+        if waiting:
+            self.grow(waiting)
+
+    def order(self, number: int, harness: Harness, twin: int = 0) -> Order:
+        """All versions share a seed: they differ by their patch. Twins differ by their seed."""
+        seed = derive(self.evolution.seed, "version", *([twin] if twin else []))
+        return Order(number=number, evolution=self.evolution, harness=harness, seed=seed)
+
+    def grown(self, number: int) -> Grown:
+        found = grown(self.folder(number))
+        assert found is not None
+        return found
+
+    def policy(self, number: int) -> str:
+        result: str = self.recorded(number, "train")["result"]["policy"]
+        return result
+
+    def gate(self, number: int) -> list[Rollout]:
+        """The gate rollouts of a version, read back."""
+        place = self.folder(number) / "gate"
+        return self.measuring.measure(self.policy(number), self.measuring.gate, place)
+
+    def recorded(self, number: int, phase: str) -> dict[str, Any]:
+        event = self.ledger.find(f"phase/{number}/{phase}")
+        assert event is not None
+        return event.payload
+
+    def rate(self, number: int) -> float:
+        """The valid rate of a version on gate tasks."""
+        facts = self.recorded(number, "gate")
+        return float(facts["valid"]) / float(facts["n"])
+
+    @property
+    def trained(self) -> list[Version]:
+        return [version for version in self.versions if version.verdict != "rejected"]
+
+    @property
+    def best(self) -> Version:
+        """The valid version with the highest rate on gate tasks; the older of two alike."""
+        return max(
+            (version for version in self.versions if version.valid),
+            key=lambda version: (self.rate(version.number), -version.number),
+        )

@@ -1,0 +1,84 @@
+"""`coevolve skills` as people type it."""
+
+import json
+
+import pytest
+from processes import coevolve
+
+LEARNED = """
+[warmer_when_sure]
+summary = "a higher temperature"
+trigger = "entropy < 0.1"
+factor = "recipe.temperature"
+hypothesis = "If it is warmer, then answers differ"
+learned = true
+domains = ["lake"]
+template = {kind = "scale", by = 1.2, high = 1.5}
+
+[[warmer_when_sure.evidence]]
+run = "one"
+domain = "lake"
+version = 3
+verdict = "kept"
+gain = 0.05
+low = 0.01
+high = 0.09
+n = 300
+date = "2026-01-01"
+"""
+
+
+def skills(*words, folder):
+    return coevolve("skills", *words, "--folder", folder, timeout=120)
+
+
+def test_skills_are_listed_shown_handed_on_and_taken_in(tmp_path):
+    (tmp_path / "learned.toml").write_text(LEARNED)
+    here, there = tmp_path / "here", tmp_path / "there"
+    skills("import", tmp_path / "learned.toml", folder=here)
+    again = json.loads(skills("import", tmp_path / "learned.toml", "--json", folder=here).stdout)
+    assert again == [{"skill": "warmer_when_sure", "new": False, "trials": 0}]
+    done = skills("export", "-o", tmp_path / "out.toml", folder=here)
+    assert done.returncode == 0, done.stderr
+    taken = skills("import", tmp_path / "out.toml", folder=there)
+    assert "warmer_when_sure: new, 1 trials more" in taken.stdout
+    shown = skills("show", "warmer_when_sure", folder=there)
+    assert 'trigger = "entropy < 0.1"' in shown.stdout
+    assert "gain = 0.05" in shown.stdout
+    best = skills("list", "--factor", "recipe.temperature", folder=there)
+    assert "1 / 0" in best.stdout
+    listed = skills("list", "--domain", "math", "--json", folder=there)
+    names = [one["name"] for one in json.loads(listed.stdout)]
+    assert "warmer_when_sure" not in names, "it held in one other domain only"
+    assert "finer_reward" in names
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "finer_rewrad"], "did you mean 'finer_reward'"),
+        (["list", "--domain", "lak"], "did you mean 'lake'"),
+        (["list", "--factor", "rewrad"], "did you mean 'reward'"),
+        (["export"], "no skill"),
+        (["import", "gone.toml"], "cannot read gone.toml"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, words, said):
+    done = skills(*words, folder=tmp_path / "none")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bad_file_and_a_name_that_is_taken_change_nothing(tmp_path):
+    (tmp_path / "bad.toml").write_text(LEARNED.replace("entropy < 0.1", "entropy"))
+    bad = skills("import", tmp_path / "bad.toml", folder=tmp_path / "here")
+    assert bad.returncode == 2
+    assert "is no comparison" in bad.stderr
+    (tmp_path / "bad.toml").write_text(
+        LEARNED + LEARNED.replace("warmer_when_sure", "finer_reward")
+    )
+    taken = skills("import", tmp_path / "bad.toml", folder=tmp_path / "here")
+    assert taken.returncode == 2
+    assert "another skill here" in taken.stderr
+    assert not (tmp_path / "here").exists()

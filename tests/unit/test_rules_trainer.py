@@ -1,0 +1,165 @@
+"""The trainer that follows skills: which sign leads to which patch."""
+
+import pytest
+from lineages import child, lineage, patch, root
+
+from coevolve.domains.registry import get_domain
+from coevolve.engineers.knob_trainer import KnobTrainer, view_of
+from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.registry import make_engineer
+from coevolve.engineers.rules import RulesTrainer
+from coevolve.harness.patch import FACTORS, Patch, patched
+from coevolve.harness.skill import Trial
+
+LIBRARY = SkillLibrary()
+OURS = ("lake", "math", "code", "swe")
+SIGNS = [
+    ("finer_reward", {"dead_groups": 0.6, "one_value_share": 0.8}),
+    ("too_hard_frontier", {"dead_groups": 0.6, "train_valid_rate": 0.1}),
+    ("too_easy_harder", {"dead_groups": 0.6, "train_valid_rate": 0.95}),
+    ("dead_larger_groups", {"dead_groups": 0.6, "train_valid_rate": 0.5}),
+    ("echo_trap_filter", {"turns_rising": 3}),
+    ("echo_trap_filter", {"failed_longer": 2, "turns": 8}),
+    ("collapse_temperature", {"diversity_change": -0.2, "logprob_change": 0.6}),
+    ("collapse_entropy", {"exploration_collapse": 1}),
+    ("hacked_simpler", {"hacked_reward": 0.2}),
+    ("lazy_failures_cost", {"laziness": 1}),
+    ("edit_failures_colder", {"edit_failures": 0.3}),
+    ("truncation_room", {"truncation": 0.3}),
+    ("length_pays_loss", {"length_pays": 0.5}),
+    ("abandonment_left_out", {"turns_few": 2}),
+    ("invalid_earns_nothing", {"invalid_pays": 0.2}),
+    ("drift_slower", {"failure_drift": 0.5, "score_change": -0.01}),
+    ("nothing_moved_faster", {"failure_drift": 0.01, "score_change": 0.0}),
+]
+# What only some domains have the component or the knob for.
+SOME = [
+    ("length_pays_drop", {"length_pays": 0.5}, ("lake", "math")),
+    ("format_failures_cost", {"format_failures": 0.5}, ("code",)),
+    ("echo_trap_turns", {"echo": 0.5}, ("swe",)),
+    ("lazy_less_hinted", {"laziness": 1}, ("swe",)),
+]
+
+
+def proposed(seen, domain="lake", **fields):
+    """Patches by the skill that they come from, in order."""
+    known = lineage(seen, domain=get_domain(domain), **fields)
+    return RulesTrainer(LIBRARY).propose(known, 0), known
+
+
+@pytest.mark.parametrize("domain", OURS)
+@pytest.mark.parametrize(("name", "seen"), SIGNS)
+def test_a_sign_leads_to_its_rule_in_every_domain(domain, name, seen):
+    said, known = proposed(seen, domain)
+    assert name in [one.skill for one in said if LIBRARY.get(one.skill).trigger]
+    for one in said:
+        patched(known.parent.harness, Patch.model_validate(one.patch))
+
+
+@pytest.mark.parametrize(("name", "seen", "where"), SOME)
+def test_a_rule_that_does_not_fit_a_domain_is_passed_over(name, seen, where):
+    found = [d for d in OURS if name in [one.skill for one in proposed(seen, d)[0]]]
+    assert tuple(found) == where
+
+
+def test_history_is_closed_where_it_is_open():
+    known = lineage(
+        {"history_read": 0.3}, domain=get_domain("swe"),
+        versions=[root(knobs={"history.share": 0.5})],
+    )  # fmt: skip
+    first = RulesTrainer().propose(known, 0)[0]
+    assert first.skill == "history_closed"
+    assert first.patch["value"]["history.share"] == 0
+
+
+def test_trends_are_followed_over_versions():
+    a = root()
+    b = child(1, a, patch(value=1.1), "kept")
+    seen = {"mean_reward": {0: 0.4, 1: 0.6}, "valid_rate": {0: 0.5, 1: 0.5}}
+    said, _ = proposed(seen, versions=[a, b], parent=b)
+    assert said[0].skill == "hacked_simpler"
+    assert said[0].patch["value"] == "accuracy"
+
+
+def test_without_a_sign_there_is_a_local_search_of_many_factors():
+    said, _ = proposed({})
+    factors = [one.patch["factor"] for one in said]
+    assert factors[0] == "recipe.learning_rate"
+    assert len(set(factors)) >= 8
+    assert all(LIBRARY.get(one.skill).trigger == "" for one in said)
+
+
+def test_a_tree_never_runs_out_and_never_repeats_itself():
+    versions = [root()]
+    seen = set()
+    for number in range(1, 41):
+        known = lineage(
+            {"dead_groups": 0.6, "train_valid_rate": 0.5}, versions=versions, parent=versions[0]
+        )
+        first = RulesTrainer(LIBRARY).propose(known, 3)[0]
+        assert not first.failure
+        version = child(number, versions[0], Patch.model_validate(first.patch), "pruned")
+        assert version.harness.digest() not in seen
+        seen.add(version.harness.digest())
+        versions.append(version)
+
+
+def test_layers_that_failed_lately_come_last():
+    said, _ = proposed({}, switch=("optimiser", "sampling"))
+    late = [FACTORS[one.patch["factor"]][0] in ("optimiser", "sampling") for one in said]
+    assert late == sorted(late)
+    assert not late[0]
+
+
+def test_what_a_negative_skill_warns_of_is_not_suggested():
+    # Both rules want the temperature: one up, one down; the warning decides.
+    seen = {"edit_failures": 0.4, "entropy": 0.01}
+    said, _ = proposed(seen)
+    values = [one.patch["value"] for one in said if one.patch["factor"] == "recipe.temperature"]
+    assert values
+    assert min(values) > 1
+
+
+def test_what_failed_three_times_here_is_not_suggested_here():
+    library = SkillLibrary()
+    rule = library.get("truncation_room")
+    for number in range(3):
+        rule = rule.tried(Trial(run="r", domain="lake", version=number, verdict="reverted"))
+    library.put(rule)
+    known = lineage({"truncation": 0.3})
+    factors = [one.patch["factor"] for one in RulesTrainer(library).propose(known, 0)]
+    assert "recipe.max_tokens" not in factors
+    elsewhere = RulesTrainer(library).propose(
+        lineage({"truncation": 0.3}, domain=get_domain("math")), 0
+    )
+    assert "recipe.max_tokens" in [one.patch["factor"] for one in elsewhere]
+
+
+# --- engineers of knobs in a tree
+
+
+def test_the_line_of_the_parent_is_what_an_engineer_of_knobs_sees():
+    a = root()
+    b = child(1, a, patch(value=1.1), "kept")
+    knobs = patch("knobs", {"size3.hole_ratio": 0.3})
+    c = child(2, b, knobs, "pruned")
+    d = child(3, a, knobs, "kept")
+    view = view_of(lineage(versions=[a, b, c, d], parent=b))
+    assert [(one.number, one.verdict) for one in view.history] == [
+        (0, "kept"), (1, "kept"), (2, "reverted"),
+    ]  # fmt: skip
+    assert view_of(lineage(versions=[a], measured={})) is None
+
+
+@pytest.mark.parametrize("name", ["frontier", "learnability", "random"])
+def test_an_engineer_of_knobs_is_a_trainer(name):
+    said = KnobTrainer(make_engineer(name)).propose(lineage(), 0)
+    assert [one.patch["factor"] for one in said] == ["knobs"]
+    assert said[0].patch["author"] == name
+    patched(root().harness, Patch.model_validate(said[0].patch))
+
+
+def test_an_engineer_that_changes_nothing_is_a_failure():
+    assert "nothing" in KnobTrainer(make_engineer("fixed")).propose(lineage(), 0)[0].failure
+    unmeasured = KnobTrainer(make_engineer("frontier")).propose(lineage(measured={}), 0)
+    assert "not measured" in unmeasured[0].failure

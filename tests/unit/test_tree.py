@@ -1,0 +1,156 @@
+"""The tree, with scripts for policies: what is kept, pruned, reverted, rejected, merged."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trees import Listed, make_tree, temperature
+
+from coevolve.core.errors import UserError
+from coevolve.engineers.trainer import Lineage, Suggestion
+from coevolve.evidence.lineage import versions_of
+from coevolve.evolution.final import final
+from coevolve.evolution.generation import merge
+from coevolve.ledger import approval
+
+GOOD, BAD, SAME = temperature(0.9), temperature(0.8), temperature(0.7)
+
+
+def verdicts(folder: Path, *patches: dict[str, Any], **changes: Any) -> list[str | None]:
+    tree = make_tree(folder, Listed(*patches), **changes)
+    tree.run()
+    return [version.verdict for version in tree.versions]
+
+
+def test_better_is_kept_worse_reverted_the_same_pruned(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Listed(SAME, BAD, GOOD))
+    best = tree.run()
+    assert [version.verdict for version in tree.versions] == ["root", "pruned", "reverted", "kept"]
+    assert best.number == 3
+    assert tree.ledger.state() == "done"
+    assert {version.parent for version in tree.versions[1:]} == {0}
+    assert "not better beyond chance" in tree.versions[1].words
+    rows = {row["version"]: row for row in versions_of(tmp_path / "run")}
+    assert [rows[n]["verdict"] for n in range(4)] == ["root", "pruned", "reverted", "kept"]
+    assert rows[3]["parent"] == 0
+    assert rows[3]["factor"] == "recipe.temperature"
+
+
+def test_a_version_grows_from_the_best(tmp_path: Path) -> None:
+    tree = make_tree(
+        tmp_path / "run", Listed(GOOD, {"factor": "recipe.kl", "value": 0.1}), versions=3
+    )
+    tree.run()
+    assert [version.parent for version in tree.versions] == [None, 0, 1]
+    assert tree.versions[2].harness.recipe.temperature == 0.9
+    assert tree.versions[2].harness.recipe.kl == 0.1
+    assert tree.versions[2].verdict == "pruned"
+
+
+def test_a_better_score_for_another_reason_is_pruned(tmp_path: Path) -> None:
+    wrong = temperature(0.9, metric="reward", direction="down")
+    tree = make_tree(tmp_path / "run", Listed(wrong), versions=2)
+    tree.run()
+    assert tree.versions[1].verdict == "pruned"
+    assert "not for the stated reason" in tree.versions[1].words
+
+
+def test_what_cannot_be_tried_is_refused_and_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    tree = make_tree(
+        tmp_path / "run",
+        Listed(
+            {"factor": "recipe.steps", "value": 9},
+            {"factor": "reward", "value": "no_such_component"},
+            {"factor": "knobs", "value": {"size3.hole_ratio": 7}},
+            temperature(1.0),
+            GOOD,
+        ),
+        versions=2,
+    )
+    tree.say = said.append
+    tree.run()
+    assert [version.verdict for version in tree.versions] == ["root", "kept"]
+    refused = [line for line in said if "refused" in line]
+    assert len(refused) == 4
+    for part in ("recipe.steps", "no_such_component", "hole_ratio", "changes nothing"):
+        assert any(part in line for line in refused), part
+
+
+def test_a_backtest_rejects_before_anything_is_trained(tmp_path: Path) -> None:
+    brevity = {"factor": "reward", "value": "0 - tokens"}
+    tree = make_tree(tmp_path / "run", Listed(brevity, GOOD), versions=2)
+    tree.run()
+    assert [version.verdict for version in tree.versions] == ["root", "rejected", "kept"]
+    assert not (tmp_path / "run" / "rounds" / "01" / "stage").exists()
+
+
+def test_nothing_left_to_try_ends_the_run(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Listed(BAD))
+    assert tree.run().number == 0
+    assert tree.ledger.state() == "stopped"
+
+
+def test_a_trainer_that_breaks_is_recorded(tmp_path: Path) -> None:
+    class Broken:
+        name = "broken"
+
+        def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
+            raise RuntimeError("no idea")
+
+    tree = make_tree(tmp_path / "run", Broken())
+    tree.run()
+    proposed = tree.ledger.phase(1, "propose", dict)
+    assert "no idea" in proposed["suggestions"]["broken"][0]["failure"]
+
+
+def test_siblings_that_are_kept_are_merged(tmp_path: Path) -> None:
+    tree = make_tree(
+        tmp_path / "run",
+        Listed(GOOD, {"factor": "recipe.kl", "value": 0.1}, SAME),
+        width=2, versions=3,
+    )  # fmt: skip
+    tree.run()
+    assert [version.parent for version in tree.versions] == [None, 0, 0]
+    tree.versions[2] = tree.versions[2].model_copy(update={"verdict": "kept"})
+    with tree.ledger.writing():
+        united = merge(tree)
+    assert united is not None
+    assert united.merged == (1, 2)
+    assert united.parent == 1
+    assert (united.harness.recipe.temperature, united.harness.recipe.kl) == (0.9, 0.1)
+    with tree.ledger.writing():
+        assert merge(tree) is None
+
+
+def test_after_failures_the_measurement_is_checked_and_people_are_asked(tmp_path: Path) -> None:
+    patches = [{"factor": "recipe.kl", "value": value} for value in (0.1, 0.2, 0.3, 0.4)]
+    tree = make_tree(tmp_path / "run", Listed(*patches), versions=5)
+    tree.run()
+    assert tree.failures == 4
+    assert tree.recorded(4, "check")["version"] == 0
+    waiting = make_tree(tmp_path / "other", Listed(*patches), versions=5, asks_after=2)
+    waited: list[str] = []
+
+    def answer(line: str) -> None:
+        if "waiting" in line:
+            waited.append(line)
+            approval.answer(waiting.ledger, "abort", "enough")
+
+    waiting.say = answer
+    waiting.run()
+    assert len(waited) == 1
+    assert waiting.ledger.state() == "stopped"
+    assert len(waiting.trained) == 3
+
+
+def test_the_test_split_is_opened_once(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Listed(GOOD), versions=2)
+    with pytest.raises(UserError, match="opened once"):
+        final(tree.ledger, tree.measuring, 40)
+    tree.run()
+    found = final(tree.ledger, tree.measuring, 40)
+    assert found["change"]["valid"]["mean"] > 0
+    assert found["last"]["valid"]["n"] == 40
+    assert final(tree.ledger, tree.measuring, 80) == found
+    assert tree.ledger.state() == "done"
