@@ -5,18 +5,20 @@ was found) and `gate` (`change` of the valid rate, `moved` of the patch's metric
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evolution.backtests.backtested import Backtested, Prediction
-from coevolve.harness.patch import FACTORS
-from coevolve.harness.version import Version, from_record
+from coevolve.harness.patch import FACTORS, Patch
+from coevolve.harness.version import Version
 from coevolve.ledger.ledger import Ledger
 
+Kind = TypeVar("Kind", Version, Backtested)
 Result = Literal["hit", "miss", "unclear", "untrained"]
-"""unclear: nothing was predicted. untrained: refused, or not judged yet."""
+"""unclear: nothing was predicted, or the metric was not measured. untrained: refused, or not judged
+yet."""
 Moved = Literal["up", "down", "same"]
 
 
@@ -34,7 +36,7 @@ class Line(Value):
     before: float | None = None
     after: float | None = None
     moved: Moved | None = None
-    """Where the metric went; None if it was never trained."""
+    """Where the metric went; None if nobody knows."""
     sure: bool = False
     """Whether the move is beyond noise; known of the valid rate only."""
     verdict: str = ""
@@ -48,7 +50,7 @@ class Total(NamedTuple):
     patches: int
     refused: int
     unclear: int
-    """Trained without a prediction."""
+    """Trained, and either nothing was predicted or the metric was not measured."""
     hits: Rate
     """Among trained patches with a prediction."""
     sure_hits: Rate
@@ -87,7 +89,7 @@ def scorecard(ledger: Ledger) -> Scorecard:
         if event.round is not None and event.phase in ("patch", "backtest", "gate"):
             found.setdefault(event.round, {})[event.phase] = event.payload
     lines = [
-        line_of(from_record(phases["patch"]), phases)
+        line_of(known(Version, phases["patch"]), phases)
         for _, phases in sorted(found.items())
         if phases.get("patch", {}).get("patch") and "backtest" in phases
     ]
@@ -100,22 +102,8 @@ def line_of(version: Version, phases: dict[str, dict[str, Any]]) -> Line:
     """One version: prediction, outcome, and whether they agree."""
     patch = version.patch
     assert patch is not None
-    known = {name: phases["backtest"][name] for name in Backtested.model_fields}
-    tested, gate = Backtested.model_validate(known), phases.get("gate")
-    facts: dict[str, Any] = {"result": "untrained"}
-    if gate and gate.get("moved"):
-        before, after = gate["moved"]["before"], gate["moved"]["after"]
-        moved: Moved = "up" if after > before else "down" if after < before else "same"
-        change = gate["change"]
-        facts = {
-            "before": before,
-            "after": after,
-            "moved": moved,
-            "sure": patch.metric == "valid" and (change["low"] > 0 or change["high"] < 0),
-            "verdict": str(gate.get("verdict", "")),
-            "result": "unclear" if tested.prediction == "unclear"
-            else "hit" if moved == tested.prediction else "miss",
-        }  # fmt: skip
+    tested, gate = known(Backtested, phases["backtest"]), phases.get("gate")
+    facts = outcome(patch, tested.prediction, gate) if gate else {"result": "untrained"}
     return Line(
         version=version.number,
         factor=patch.factor,
@@ -126,6 +114,29 @@ def line_of(version: Version, phases: dict[str, dict[str, Any]]) -> Line:
         predicted=tested.prediction,
         **facts,
     )
+
+
+def outcome(patch: Patch, predicted: Prediction, gate: dict[str, Any]) -> dict[str, Any]:
+    """Where the metric went, and whether that was predicted."""
+    before, after = gate["moved"]["before"], gate["moved"]["after"]
+    if before is None or after is None:
+        return {"before": before, "after": after, "verdict": gate["verdict"], "result": "unclear"}
+    moved: Moved = "up" if after > before else "down" if after < before else "same"
+    change, result = gate["change"], "hit" if moved == predicted else "miss"
+    return {
+        "before": before,
+        "after": after,
+        "moved": moved,
+        "sure": patch.metric == "valid" and (change["low"] > 0 or change["high"] < 0),
+        "verdict": gate["verdict"],
+        "result": "unclear" if predicted == "unclear" else result,
+    }
+
+
+def known(kind: type[Kind], payload: dict[str, Any]) -> Kind:
+    """A value from a phase that records more beside it."""
+    fields = {name: payload[name] for name in kind.model_fields}
+    return kind.model_validate(fields)
 
 
 def total_of(layer: str, lines: Sequence[Line]) -> Total:

@@ -4,8 +4,7 @@ Every version is trained from the run's first policy under its own harness, so t
 its parent differ in one factor and nothing else, and each can be built again from its record.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from coevolve.core.rollout import Value
 from coevolve.harness.harness import Harness
@@ -36,8 +35,3 @@ class Version(Value):
     def valid(self) -> bool:
         """Whether others may grow from it."""
         return self.verdict in ("root", "kept")
-
-
-def from_record(payload: Mapping[str, Any]) -> Version:
-    """The version in what is recorded of it before it is trained."""
-    return Version.model_validate({name: payload[name] for name in Version.model_fields})

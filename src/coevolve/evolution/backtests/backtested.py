@@ -82,11 +82,19 @@ def mean(values: Numbers) -> Measure:
     return Measure(value=middle, n=n, low=middle - reach, high=middle + reach)
 
 
+def beyond_noise(change: Measure) -> float:
+    """A change whose interval leaves 0 out, else 0."""
+    if change.low is None or change.high is None or change.low <= 0 <= change.high:
+        return 0.0
+    return change.value
+
+
 def moved(push: Measure) -> Prediction:
     """The direction of a push that is beyond noise, and more than a touch."""
-    if push.low is None or push.high is None or abs(push.value) < TOUCH:
+    pushed = beyond_noise(push)
+    if abs(pushed) < TOUCH:
         return "unclear"
-    return "up" if push.low > 0 else "down" if push.high < 0 else "unclear"
+    return "up" if pushed > 0 else "down"
 
 
 def turned(direction: Prediction) -> Prediction:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coevolve.evidence.cells import SAME
 from coevolve.evolution.backtests.backtested import Measure, count, share
@@ -18,12 +19,15 @@ RESULTS = ("solved", "tests", "accuracy", "passed")
 """Reward components that say how good a result is, where a domain has them."""
 
 
+Rows = NDArray[np.int64]
+
+
 class Pairs(NamedTuple):
     """Rollouts of one group, two by two."""
 
-    one: Numbers
-    other: Numbers
-    """Rows; where `order` is not 0, `one` is the better of them."""
+    one: Rows
+    other: Rows
+    """Where they are ordered, the worse."""
     ordered: Flags
     equal: Flags
     """Neither result is better."""
@@ -49,7 +53,7 @@ def pairs_of(stored: Stored, components: Mapping[str, object]) -> Iterator[Pairs
         yield Pairs(one, other, np.abs(order) == 1, order == 0)
 
 
-def compared(values: Numbers, first: Numbers, second: Numbers) -> Numbers:
+def compared(values: Numbers, first: Rows, second: Rows) -> Numbers:
     """1 where the first is larger, -1 where the second is."""
     apart = values[first] - values[second]
     return np.where(np.abs(apart) < SAME, 0.0, np.sign(apart))

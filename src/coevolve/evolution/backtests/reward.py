@@ -16,8 +16,10 @@ from coevolve.evolution.backtests.backtested import (
     Measure,
     Prediction,
     about_signal,
+    beyond_noise,
     count,
     follows,
+    mean,
     moved,
     percent,
     share,
@@ -98,6 +100,7 @@ def measured(patch: Patch, stored: Stored, ways: Ways, domain: Domain) -> dict[s
         "revived_share": share(revived.sum(), int((~before.live).sum())),
         "revived_by_length": share(by_length(stored, after, revived).sum(), int(revived.sum())),
         "killed": count(killed.sum(), groups),
+        "live_change": mean(after.live.astype(np.float64) - before.live),
         "violations_before": violations(pairs, before.rewards),
         "violations_after": violations(pairs, after.rewards),
         "valid_correlation_before": correlation(before.rewards, facts["valid"]),
@@ -144,7 +147,7 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
 
 def predicted(patch: Patch, found: dict[str, Measure], refused: bool) -> Prediction:
     """Where the metric goes."""
-    gained = found["dead_before"].value - found["dead_after"].value
+    gained = beyond_noise(found["live_change"])
     if patch.metric in SIGNAL:
         return follows(patch.metric, gained, SLIGHTLY)
     pushed = moved(found["push"]) if "push" in found else "unclear"
@@ -190,7 +193,7 @@ def normalised_away(stored: Stored, added: Numbers) -> float:
     paid = float(np.abs(added).sum())
     middle = over_groups(stored, added) / over_groups(stored, np.ones(stored.n))
     left = float(np.abs(added - middle[stored.group]).sum())
-    return 1 - left / paid if paid > 0 else 0.0
+    return max(0.0, 1 - left / paid) if paid > 0 else 0.0
 
 
 def flat(stored: Stored, values: Numbers) -> int:

@@ -1,8 +1,8 @@
 """What training learns from rewards: advantages, live groups, and where they push the policy.
 
-Advantages are those of GRPO as the engine computes them. The first step of the policy gradient
-moves the mean of any fact of rollouts by the mean of advantage times fact: its push, told in
-standard deviations of the fact.
+Advantages are those of GRPO as the engine computes them. A small step along the policy gradient
+moves the mean of any fact of rollouts in the direction of the mean of advantage times fact, less
+the fact's mean in the group: its push, told in standard deviations of the fact.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def signal_of(stored: Stored, rewards: Numbers, keep: Flags, scaled: bool = True
 
 def push(stored: Stored, before: Signal, after: Signal, fact: Numbers) -> Measure:
     """How much harder the fact is pushed up than before, per rollout; groups are the sample."""
-    change = over_groups(stored, (after.advantages - before.advantages) * standard(fact))
+    change = over_groups(stored, (after.advantages - before.advantages) * standard(stored, fact))
     return mean(change / (stored.n / stored.groups))
 
 
@@ -54,7 +54,7 @@ def push_per_used(stored: Stored, before: Signal, after: Signal, fact: Numbers) 
     ratios, residuals = [], []
     for one in (before, after):
         amount = over_groups(stored, one.used.astype(np.float64))
-        pushed = over_groups(stored, one.advantages * standard(fact))
+        pushed = over_groups(stored, one.advantages * standard(stored, fact))
         if not amount.any():
             return Measure(value=0.0, n=0)
         ratio = pushed.sum() / amount.sum()
@@ -64,10 +64,11 @@ def push_per_used(stored: Stored, before: Signal, after: Signal, fact: Numbers) 
     return mean(ratios[1] - ratios[0] + residuals[1] - residuals[0])
 
 
-def standard(fact: Numbers) -> Numbers:
-    """In its own standard deviations, so that tokens and truths can be told by one rule."""
+def standard(stored: Stored, fact: Numbers) -> Numbers:
+    """Beyond the mean of its group, in standard deviations: tokens and truths by one rule."""
     spread = float(fact.std())
-    return fact / spread if spread > 0 else np.zeros_like(fact)
+    apart = fact - (over_groups(stored, fact) / sizes_of(stored))[stored.group]
+    return apart / spread if spread > 0 else np.zeros_like(fact)
 
 
 def change_of(before: Signal, after: Signal) -> Measure:

@@ -1,7 +1,8 @@
 """The training of a version as columns, so that it can be rewarded and filtered anew.
 
 Invariant: every column is what training saw, in its order: the same facts give the same rewards,
-the same groups the same advantages, the same steps the same filters.
+the same groups the same advantages, the same steps the same filters. Rows of other splits are left
+out, wherever they lie.
 """
 
 import re
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import compute, parquet
 
 from coevolve.core.rollout import StopReason
+from coevolve.core.splits import Split
 from coevolve.evidence.layout import parts_of, sound
 from coevolve.evidence.store import SCHEMA
 from coevolve.harness.expression import Numbers, expression
@@ -77,8 +79,10 @@ def read_stored(folder: Path, version: int, components: Mapping[str, object]) ->
     """What a version of a run drew in training; files that cannot be read are left out."""
     parts = [part for part in parts_of(folder) if (part.version, part.source) == (version, "train")]
     files = [file for part in sound(parts)[0] for file in part.files]
+    own = compute.field("split") == str(Split.TRAIN)
     tables = [
-        parquet.read_table(file, columns=list(COLUMNS)) for file in sorted(files, key=numbers_in)
+        parquet.read_table(file, columns=list(COLUMNS), filters=own)
+        for file in sorted(files, key=numbers_in)
     ]
     empty = SCHEMA.empty_table().select(COLUMNS)
     return columns_of(pyarrow.concat_tables([*tables, empty]).combine_chunks(), components)

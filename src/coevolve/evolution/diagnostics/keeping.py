@@ -26,7 +26,8 @@ def keep_trials(folder: Path, trials: Sequence[Trial]) -> list[Path]:
         if trial.accepted:
             path, text = folder / FOLDER / f"{name}.toml", as_toml(trial.diagnostic)
         else:
-            text = trial.model_dump_json(indent=1)
+            plain = trial.diagnostic.model_copy(update={"built_in": False})
+            text = trial.model_copy(update={"diagnostic": plain}).model_dump_json(indent=1)
             path = folder / FOLDER / REFUSED / f"{name}-{digest(text, size=4).hex()}.json"
         replace_file(path, text.encode("utf-8"))
         written.append(path)

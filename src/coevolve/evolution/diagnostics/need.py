@@ -3,7 +3,7 @@ score says."""
 
 from collections.abc import Sequence
 
-from coevolve.evidence.health import Finding, Health
+from coevolve.evidence.health import Alarm, Finding, Health
 from coevolve.evolution.diagnostics.replay import values_of
 from coevolve.evolution.diagnostics.separation import labels_of, least_p_value, separations
 from coevolve.harness.rules import DiagnosticRule
@@ -45,23 +45,31 @@ def nothing_tells(health: Health, versions: Sequence[Version], rule: DiagnosticR
 
 def disagreement(health: Health, versions: Sequence[Version]) -> str:
     """The newest version that was judged: kept in spite of an alarm, or bad without any."""
-    labels = labels_of(versions)
-    trained = [version for version in labels if version > 0]
-    if not trained:
+    newest, alarms = newest_alarms(health, versions)
+    if newest is None:
         return ""
-    newest = max(trained)
+    critical = [alarm for alarm in alarms if alarm.level == "critical"]
+    if newest.valid and critical:
+        return f"version {newest.number} was kept in spite of an alarm: {critical[0].words}"
+    if not newest.valid and not alarms:
+        return f"version {newest.number} turned out bad, and nothing but the score says so"
+    return ""
+
+
+def newest_alarms(
+    health: Health, versions: Sequence[Version]
+) -> tuple[Version | None, list[Alarm]]:
+    """The newest version that was judged, but for the root, and what is alarming about it."""
+    judged = [one for one in versions if one.number in labels_of(versions) and one.patch]
+    if not judged:
+        return None, []
+    newest = max(judged, key=lambda one: one.number)
     explaining = {one.diagnostic.name for one in health.findings if explains(one)}
-    alarms = [
+    return newest, [
         alarm
         for alarm in health.alarms
-        if alarm.version == newest and alarm.diagnostic in explaining
+        if alarm.version == newest.number and alarm.diagnostic in explaining
     ]
-    critical = [alarm for alarm in alarms if alarm.level == "critical"]
-    if labels[newest] and critical:
-        return f"version {newest} was kept in spite of an alarm: {critical[0].words}"
-    if not labels[newest] and not alarms:
-        return f"version {newest} turned out bad, and nothing but the score says so"
-    return ""
 
 
 def explains(finding: Finding) -> bool:

@@ -52,11 +52,13 @@ class Occasion(Value):
     bounds: Bounds | None = None
     seed: int = 0
     earlier: int = 0
-    """Occasions before it on the same versions: as if all were one, p-values rise with them."""
+    """Occasions before it; p-values are multiplied by one more, as trying again costs."""
 
 
 def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[Trial]:
     """One trial for each, in order. All of them share the chance of a false acceptance."""
+    if not proposed:
+        return []
     suite = load_suite(occasion.folder)
     with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
         readings = [replay(diagnosis, one) for one in proposed]
