@@ -100,8 +100,8 @@ def test_what_a_known_skill_says_is_its_evidence():
     assert found.failed("lake") == 1
     named = judged(patch("recipe.max_tokens", 300), "kept", {}, shipped, skill="finer_reward")
     assert named.name == "finer_reward"
-    other = judged(patch("recipe.max_tokens", 300), "kept", {"entropy": 0.01}, shipped)
-    assert other.name == "search_room", "the same change without its sign"
+    other = judged(patch("recipe.clip_low", 0.22), "kept", {"entropy": 0.01}, shipped)
+    assert other.name == "search_clip_low", "a change that no sign called for"
 
 
 def test_failures_turn_into_a_warning_and_hold_in_the_domain():
