@@ -15,7 +15,7 @@ from coevolve.engineers.situation import Situation
 from coevolve.evaluation.paired import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat
-from coevolve.harness.skill import Sign, Skill, Trial
+from coevolve.harness.skill import SIGNS, Sign, Skill, Trial
 from coevolve.harness.template import (
     Append,
     Ask,
@@ -80,8 +80,11 @@ def similar(
     space: KnobSpace,
     components: Mapping[str, str],
 ) -> Skill | None:
-    """A known skill that would have done the same here; rather one that saw a sign."""
-    known = sorted(skills.values(), key=lambda one: (not one.trigger, one.name))
+    """A known skill that would have done the same here; rather one that saw a clear sign."""
+    known = sorted(
+        skills.values(),
+        key=lambda one: (not one.trigger, SIGNS.index(one.layer), one.rank, one.name),
+    )
     for skill in known:
         if skill.negative or skill.factor != patch.factor or not skill.applies(situation.values):
             continue
