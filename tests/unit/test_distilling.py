@@ -17,7 +17,13 @@ LAKE = LakeDomain()
 
 
 def judged(change, verdict="kept", readings=None, skills=None, number=1, parent=None, **fields):
-    """What is distilled from a version with this patch."""
+    """What is distilled from a version with this patch: one skill, or nothing."""
+    found = all_judged(change, verdict, readings, skills, number, parent, **fields)
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def all_judged(change, verdict="kept", readings=None, skills=None, number=1, parent=None, **fields):
     before = parent or root()
     return distil(
         skills or {},
@@ -48,7 +54,7 @@ def test_without_an_alarm_the_largest_move_is_the_sign():
     a, b = root(), child(1, root(), patch(value=1.1), "kept")
     seen = {"answer_tokens": {0: 100.0, 1: 180.0}, "valid_rate": {0: 0.5, 1: 0.52}}
     version = child(2, b, patch("recipe.kl", 0.01), "kept")
-    learned = distil(
+    (learned,) = distil(
         {}, version, b, situation_of(findings(seen), (a, b), 1), CHANGE, LAKE.space,
         run="one", domain="lake", components=LAKE.components,
     )  # fmt: skip
@@ -100,8 +106,23 @@ def test_what_a_known_skill_says_is_its_evidence():
     assert found.failed("lake") == 1
     named = judged(patch("recipe.max_tokens", 300), "kept", {}, shipped, skill="finer_reward")
     assert named.name == "finer_reward"
-    other = judged(patch("recipe.max_tokens", 300), "kept", {"entropy": 0.01}, shipped)
-    assert other.name == "search_room", "the same change without its sign"
+
+
+def test_what_local_search_found_is_kept_with_its_signs():
+    shipped = SkillLibrary().skills
+    change, seen = patch("recipe.clip_low", 0.22), {"entropy": 0.01}
+    search, new = all_judged(change, "kept", seen, shipped)
+    assert search.name == "search_clip_low"
+    assert (new.trigger, new.learned, new.held()) == ("entropy < 0.02", True, 1)
+    assert new.evidence == search.evidence
+    known = shipped | {search.name: search, new.name: new}
+    again = all_judged(change, "kept", seen, known, number=2, skill="search_clip_low")
+    assert [one.name for one in again] == [search.name, new.name]
+    assert [one.held() for one in again] == [2, 2]
+    (failed,) = all_judged(change, "pruned", seen, shipped)
+    assert failed.name == "search_clip_low"
+    (signless,) = all_judged(change, "kept", {}, shipped)
+    assert signless.name == "search_clip_low"
 
 
 def test_failures_turn_into_a_warning_and_hold_in_the_domain():
@@ -145,5 +166,5 @@ def test_what_was_not_judged_or_never_trained_teaches_nothing():
     situation = situation_of((), (before,), 0)
     assert (
         distil({}, merged, before, situation, CHANGE, LAKE.space, run="r", domain="lake",
-               components={}) is None
+               components={}) == []
     )  # fmt: skip

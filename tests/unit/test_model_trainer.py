@@ -66,6 +66,11 @@ def test_a_proposal_is_a_patch_with_all_that_it_took():
     assert all(message.content in found.shown for message in policy.asked[0])
 
 
+def test_a_skill_that_says_something_else_is_not_what_a_proposal_follows():
+    for name in ("edit_failures_colder", "finer_reward", "gone"):
+        assert asked({"tool": "propose", "patch": {**GOOD, "skill": name}})[0].skill == ""
+
+
 def test_it_is_shown_the_signs_the_lineage_the_skills_and_the_factors():
     a = root()
     b = child(1, a, patch("recipe.group", 16), "pruned")

@@ -1,6 +1,6 @@
 """Skills: triggers, templates, the record they carry, and the library they are kept in."""
 
-import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -59,6 +59,8 @@ def trial(number, verdict="kept", domain="lake", run="one"):
         ("turns.rises >= 3 or x.change < -0.1", {"turns.rises": 3.0}, True),
         ("turns.rises >= 3 or x.change < -0.1", {"x.change": -0.2}, True),
         ("turns.rises >= 3", {"turns": 9.0}, False),
+        ("a > 0.5 * recipe.max_tokens", {"a": 200.0, "recipe.max_tokens": 256.0}, True),
+        ("a > 0.5 * recipe.max_tokens", {"a": 100.0, "recipe.max_tokens": 256.0}, False),
         ("", {}, True),
     ],
 )
@@ -70,7 +72,8 @@ def test_a_trigger_holds_by_what_is_known(text, known, holds):
     "text",
     [
         "a", "not (a > 1)", "a != 1", "(a > 1) + 1", "max(a, 1) > 0", "1 / a < 1",
-        "(a > 1) < 1", "a.size > 1", "open('x') > 1", "a > 1 and b", "a <", "x" * 600,
+        "(a > 1) < 1", "a.size > 1", "recipe.magic > 1",
+        "recipe.loss > 1", "open('x') > 1", "a > 1 and b", "a <", "x" * 600,
     ],
 )  # fmt: skip
 def test_what_could_hold_out_of_ignorance_is_refused(text):
@@ -98,12 +101,15 @@ def test_trends_follow_the_line_of_the_version_and_need_enough_rollouts():
     d = child(3, b, patch(value=1.4), "kept")
     readings = {"turns": {0: 5.0, 1: 6.0, 2: 99.0, 3: 8.0}, "entropy": {0: 0.5, 1: 0.7, 3: 0.05}}
     found = situation_of(findings(readings), (a, b, c, d), 3)
-    assert found.values == pytest.approx({
+    assert found.values.pop("recipe.temperature") == 1.4
+    moved_values = {k: v for k, v in found.values.items() if not k.startswith("recipe.")}
+    assert moved_values == pytest.approx({
         "turns": 8.0, "turns.change": 2.0, "turns.rises": 2.0, "turns.falls": 0.0,
         "entropy": 0.05, "entropy.change": -0.65, "entropy.rises": 0.0, "entropy.falls": 1.0,
     })  # fmt: skip
     assert [alarm.diagnostic for alarm in found.alarms] == ["entropy"]
-    assert situation_of(findings(readings, n=3), (a, b, c, d), 3).values == {}
+    few = situation_of(findings(readings, n=3), (a, b, c, d), 3)
+    assert all(name.startswith("recipe.") for name in few.values)
 
 
 # --- templates
@@ -248,13 +254,8 @@ def absorb_some(folder, run):
 
 
 def test_several_runs_at_once_lose_no_trial(tmp_path):
-    spawn = multiprocessing.get_context("fork")
-    runs = [spawn.Process(target=absorb_some, args=(tmp_path, f"run-{n}")) for n in range(3)]
-    for process in runs:
-        process.start()
-    for process in runs:
-        process.join(60)
-        assert process.exitcode == 0
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda n: absorb_some(tmp_path, f"run-{n}"), range(3)))
     assert len(SkillLibrary(tmp_path, built_in=False).get("warmer").evidence) == 24
 
 

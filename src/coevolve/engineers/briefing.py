@@ -64,10 +64,11 @@ def factors(lineage: Lineage) -> str:
 
 def signs(situation: Situation) -> str:
     """Alarms, and all readings."""
-    if not situation.values:
+    known = {name: v for name, v in situation.values.items() if not name.startswith("recipe.")}
+    if not known:
         return "No diagnostic has anything to say about the parent yet."
     alarms = [f"- {alarm.words}" for alarm in situation.alarms] or ["- none"]
-    readings = ", ".join(f"{name} {value:.3g}" for name, value in situation.values.items())
+    readings = ", ".join(f"{name} {value:.3g}" for name, value in known.items())
     return "\n".join(["Alarms of the parent:", *alarms, f"All its readings: {readings}"])
 
 

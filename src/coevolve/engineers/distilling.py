@@ -5,7 +5,6 @@ Invariant: a pure function of recorded facts, so that a resumed run learns the s
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from coevolve.core.seeds import digest
 from coevolve.domains.knobs import KnobSpace
@@ -15,7 +14,7 @@ from coevolve.engineers.situation import Situation
 from coevolve.evaluation.paired import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat
-from coevolve.harness.skill import Sign, Skill, Trial
+from coevolve.harness.skill import SIGNS, Sign, Skill, Trial
 from coevolve.harness.template import (
     Append,
     Ask,
@@ -47,29 +46,37 @@ def distil(
     components: Mapping[str, str],
     skill: str = "",
     date: str = "",
-) -> Skill | None:
-    """The skill that a judged version speaks for or against, with this trial in its evidence.
+) -> list[Skill]:
+    """The skills that a judged version speaks for or against, with this trial in their evidence.
 
     `situation` is the parent's, `change` what the gate measured, `skill` the name of the one that
     the patch came from. Without one it is the skill that says the same in this situation, or a new
-    one. None for what was not judged or has no patch, and for a patch that was rejected unseen.
+    one. What local search found and was kept also becomes a skill with the signs of this parent.
+    Nothing follows from what was not judged or has no patch, nor a new skill from a rejection.
     """
     if version.patch is None or version.verdict in (None, "root"):
-        return None
+        return []
     trial = Trial(
         run=run, domain=domain, version=version.number, verdict=version.verdict, date=date
     )
     if change is not None:
         measured = {"gain": change.mean, "low": change.low, "high": change.high, "n": change.n}
         trial = trial.model_copy(update=measured)
-    found = skills.get(skill) or similar(
-        skills, version.patch, parent.harness, situation, space, components
-    )
+    patch, harness = version.patch, parent.harness
+    found = skills.get(skill) or similar(skills, patch, harness, situation, space, components)
     if found is None:
         if version.verdict == "rejected":
-            return None
-        found = learned(version.patch, parent.harness, situation, domain)
-    return found.tried(trial)
+            return []
+        template = template_of(patch, harness)
+        return [learned(patch, template, situation, domain).tried(trial)]
+    spoken = [found]
+    if version.verdict == "kept" and not found.trigger:
+        signed = {name: one for name, one in skills.items() if one.trigger}
+        sign = similar(signed, patch, harness, situation, space, components)
+        sign = sign or learned(patch, found.template, situation, domain)
+        # Without any sign it would only repeat the local search.
+        spoken += [sign] if sign.trigger else []
+    return [one.tried(trial) for one in spoken]
 
 
 def similar(
@@ -80,8 +87,11 @@ def similar(
     space: KnobSpace,
     components: Mapping[str, str],
 ) -> Skill | None:
-    """A known skill that would have done the same here; rather one that saw a sign."""
-    known = sorted(skills.values(), key=lambda one: (not one.trigger, one.name))
+    """A known skill that would have done the same here; rather one that saw a clear sign."""
+    known = sorted(
+        skills.values(),
+        key=lambda one: (not one.trigger, SIGNS.index(one.layer), one.rank, one.name),
+    )
     for skill in known:
         if skill.negative or skill.factor != patch.factor or not skill.applies(situation.values):
             continue
@@ -99,10 +109,8 @@ def similar(
     return None
 
 
-def learned(patch: Patch, harness: Harness, situation: Situation, domain: str) -> Skill:
+def learned(patch: Patch, template: Template, situation: Situation, domain: str) -> Skill:
     """A new skill that does what a patch did, where the signs are as they were."""
-    old = flat(harness)[patch.factor]
-    template = template_of(patch, old, harness)
     when, layer = signs(situation)
     content = json.dumps(
         [patch.factor, template.model_dump(mode="json"), when, domain], sort_keys=True
@@ -125,9 +133,9 @@ def learned(patch: Patch, harness: Harness, situation: Situation, domain: str) -
     )
 
 
-def template_of(patch: Patch, old: Any, harness: Harness) -> Template:
+def template_of(patch: Patch, harness: Harness) -> Template:
     """How the new value follows from the old one, as generally as can be said."""
-    new = patch.value
+    old, new = flat(harness)[patch.factor], patch.value
     if patch.factor == "knobs" and patch.author in ENGINEERS:
         return Ask(name=patch.author)
     if patch.factor == "reward" and isinstance(new, str):

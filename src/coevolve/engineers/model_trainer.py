@@ -11,6 +11,7 @@ from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.engineers.briefing import briefing
 from coevolve.engineers.fence import clean, cut
+from coevolve.engineers.filling import alike, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Backtest, Call, Change, LastCall, Tools
 from coevolve.engineers.trainer import Lineage, Suggestion
@@ -113,7 +114,9 @@ class Dialogue:
                     self.answered(call, f"refused: {refused}", left)
                     continue
                 self.calls[-1]["answer"] = "proposed"
-                return Suggestion(patch=patch.model_dump(mode="json"), skill=self.skill(call.patch))
+                return Suggestion(
+                    patch=patch.model_dump(mode="json"), skill=self.skill(call.patch, patch)
+                )
             self.answered(call, self.tools.answer(call), left)
         return Suggestion(failure=f"no patch after {self.trainer.calls} calls: {refused}"[:1_000])
 
@@ -161,11 +164,15 @@ class Dialogue:
             Message(role="user", content=f"{text}\n\n{more} Answer with one JSON object."),
         ]
 
-    def skill(self, change: Change | None) -> str:
-        """The skill that a proposal names, if there is one."""
-        name = change.skill if change else ""
-        known = self.trainer.library.skills.get(name)
-        return name if known and change and known.factor == change.factor else ""
+    def skill(self, change: Change | None, patch: Patch) -> str:
+        """The skill that a proposal names, if it does what that skill would do."""
+        lineage = self.tools.lineage
+        known = self.trainer.library.skills.get(change.skill) if change else None
+        if known is None:
+            return ""
+        meant = fill(known, lineage, self.seed)
+        harness, space = lineage.parent.harness, lineage.space
+        return known.name if any(alike(patch, one, harness, space) for one in meant) else ""
 
 
 def tokens(completions: tuple[Completion, ...]) -> int:

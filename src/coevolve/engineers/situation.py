@@ -3,11 +3,12 @@
 Invariant: it follows from recorded readings alone, and a reading on too small an n is not known.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from coevolve.evidence.health import Alarm, Finding, alarm_of
+from coevolve.harness.trigger import NUMBERS
 from coevolve.harness.version import Version
 
 
@@ -15,17 +16,18 @@ class Situation(NamedTuple):
     """What triggers are asked of."""
 
     values: dict[str, float]
-    """Readings by name, and `NAME.change`, `NAME.rises`, `NAME.falls` where they are known."""
+    """Readings by name, `NAME.change`, `NAME.rises` and `NAME.falls` where they are known, and the
+    numbers of the version's recipe as `recipe.NAME`."""
     alarms: tuple[Alarm, ...] = ()
     """Of the version, critical before warn."""
 
 
 def situation_of(
-    findings: Iterable[Finding], versions: Iterable[Version], number: int
+    findings: Iterable[Finding], versions: Sequence[Version], number: int
 ) -> Situation:
     """The situation of a version, by the line that it grew from."""
     line = ancestry(versions, number)
-    values: dict[str, float] = {}
+    values = next((settings(one) for one in versions if one.number == number), {})
     alarms: list[Alarm] = []
     for finding in findings:
         known = {r.version: r for r in finding.readings if r.n >= finding.diagnostic.least}
@@ -38,6 +40,12 @@ def situation_of(
         values |= trends(name, [known[v].value if v in known else None for v in line])
     alarms.sort(key=lambda alarm: (alarm.level != "critical", -excess(alarm), alarm.diagnostic))
     return Situation(values, tuple(alarms))
+
+
+def settings(version: Version) -> dict[str, float]:
+    """The numbers of a version's recipe."""
+    recipe = version.harness.recipe
+    return {f"recipe.{name}": float(getattr(recipe, name)) for name in NUMBERS}
 
 
 def ancestry(versions: Iterable[Version], number: int) -> list[int]:

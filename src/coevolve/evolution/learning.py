@@ -36,24 +36,23 @@ def begin_skills(tree: Tree) -> None:
 
 
 def learn_skill(tree: Tree, version: Version) -> None:
-    """Add what became of a version to the skill behind it."""
+    """Add what became of a version to the skills behind it."""
     own = SkillLibrary(tree.ledger.folder / OWN)
 
     def work() -> dict[str, Any]:
-        skill = distilled(tree, own, version)
-        return {"skill": skill and skill.model_dump(mode="json")}
+        skills = distilled(tree, own, version)
+        return {"skills": [skill.model_dump(mode="json") for skill in skills]}
 
     recorded = tree.ledger.phase(version.number, "skill", work)
-    if recorded["skill"]:
-        skill = Skill.model_validate(recorded["skill"])
+    for skill in map(Skill.model_validate, recorded["skills"]):
         own.absorb(skill)
         SkillLibrary(tree.skills).absorb(skill)
 
 
-def distilled(tree: Tree, library: SkillLibrary, version: Version) -> Skill | None:
-    """The skill that a version speaks for or against, with this trial in its evidence."""
+def distilled(tree: Tree, library: SkillLibrary, version: Version) -> list[Skill]:
+    """The skills that a version speaks for or against, with this trial in their evidence."""
     if version.parent is None or version.patch is None:
-        return None
+        return []
     parent, domain = tree.versions[version.parent], tree.measuring.domain
     recorded = tree.recorded(tree.diagnosed[version.number], "diagnose")
     findings = [Finding.model_validate(finding) for finding in recorded["findings"]]

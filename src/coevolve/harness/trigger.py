@@ -5,7 +5,8 @@
 
 A name is a diagnostic's reading of the parent. `x.change` is its change against the version that
 the parent grew from; `x.rises` and `x.falls` count how many versions in a row it rose or fell, on
-the way from the root to the parent. Invariant: a comparison with what is not known does not hold.
+the way from the root to the parent. `recipe.x` is a number of the parent's recipe. Invariant: a
+comparison with what is not known does not hold.
 """
 
 import ast
@@ -16,9 +17,16 @@ from functools import cache
 
 from coevolve.core.errors import UserError
 from coevolve.harness.expression import Expression, expression
+from coevolve.harness.recipe import Recipe
 
 TRENDS = ("change", "rises", "falls")
-DOTTED = re.compile(rf"\b([A-Za-z_]\w*)\.({'|'.join(TRENDS)})\b")
+NUMBERS = tuple(
+    name for name, field in Recipe.model_fields.items() if field.annotation in (int, float)
+)
+"""Of the recipe."""
+DOTTED = re.compile(
+    rf"\b(?:([A-Za-z_]\w*)\.({'|'.join(TRENDS)})|(recipe)\.({'|'.join(NUMBERS)}))\b"
+)
 JOIN = "__"
 """Stands for the dot inside an expression, which has none."""
 
@@ -30,7 +38,7 @@ class Trigger:
         self.text = " ".join(text.split())
         self.expression: Expression | None = None
         if self.text:
-            self.expression = expression(DOTTED.sub(rf"\1{JOIN}\2", self.text))
+            self.expression = expression(DOTTED.sub(joined, self.text))
             conditional(self.expression.tree, self.text)
 
     @property
@@ -42,7 +50,7 @@ class Trigger:
     @property
     def diagnostics(self) -> frozenset[str]:
         """The diagnostics behind its names."""
-        return frozenset(name.partition(".")[0] for name in self.names)
+        return frozenset(name.partition(".")[0] for name in self.names) - {"recipe"}
 
     def holds(self, known: Mapping[str, float]) -> bool:
         """Whether the skill applies to what is known of a version."""
@@ -50,6 +58,10 @@ class Trigger:
             return True
         values = {name.replace(".", JOIN): known.get(name, math.nan) for name in self.names}
         return bool(self.expression.value(values) > 0)
+
+
+def joined(found: re.Match[str]) -> str:
+    return JOIN.join(part for part in found.groups() if part)
 
 
 @cache
