@@ -5,8 +5,9 @@ Invariant: whatever a server does wrong is a `DomainError` that names its addres
 """
 
 import json
+import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -16,6 +17,8 @@ from coevolve.core.errors import DomainError, UserError
 
 PATIENCE_S = 120.0
 """Until a server that does not answer is given up."""
+FREED_S, PAUSE_S = 10.0, 0.1
+"""How long a server may take to notice that a session has ended, and how often it is asked."""
 LONGEST = 2**26
 """Bytes of a message."""
 FULL = "CAPACITY_REACHED"
@@ -101,9 +104,12 @@ class Line:
 
         self.address, self.broken = address, (WebSocketException, OSError, TimeoutError)
         self.closed = ConnectionClosed
+        self.open = ExitStack()
         try:
-            self.socket = connect(
-                address.sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None
+            self.socket = self.open.enter_context(
+                connect(
+                    address.sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None
+                )
             )
         except self.broken as error:
             raise DomainError(f"cannot open a session at {address.base}: {error}") from None
@@ -146,7 +152,7 @@ class Line:
         return Step(observation, data.get("reward"), data["done"])
 
     def close(self) -> None:
-        self.socket.close()
+        self.open.close()
 
 
 class Lines:
@@ -159,6 +165,7 @@ class Lines:
     def __init__(self, address: Address, most: int = 64) -> None:
         self.address, self.most = address, most
         self.lines: list[Line] = []
+        self.waited_s = 0.0
 
     def take(self, owner: object) -> Line:
         """A line for an episode: its own, a free one, a new one, or the one unused longest."""
@@ -176,9 +183,13 @@ class Lines:
         """A line that the server did not want: there are no more than the others."""
         self.lines.remove(line)
         line.close()
-        if not self.lines:
+        if self.lines:
+            self.most = len(self.lines)
+            return
+        self.waited_s += PAUSE_S  # it may only be slow to notice that a session has ended
+        if self.waited_s > FREED_S:
             raise DomainError(f"{self.address.base} takes no session: others use all it has")
-        self.most = len(self.lines)
+        time.sleep(PAUSE_S)
 
     def close(self) -> None:
         while self.lines:

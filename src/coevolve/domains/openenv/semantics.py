@@ -57,11 +57,13 @@ class Subject(NamedTuple):
         return self.domain.answers.field is not None
 
     def saying(self, text: str) -> Actions:
-        """Nothing but this text, and the end."""
+        """Nothing but this text, until it is over."""
         field = self.domain.answers.field
         if field is None:
             return []
-        return [{field: text, "final": True}] if self.domain.own else [{field: text}]
+        if self.domain.own:
+            return [{field: text, "final": True}]
+        return [{field: text}] * self.domain.turns
 
     def known(self) -> list[Solution]:
         if not self.solutions:
