@@ -27,7 +27,13 @@ from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.domains.openenv.process import started
 from coevolve.domains.openenv.trials import Solution, solutions
 from coevolve.domains.registry import get_domain, members
+from coevolve.engineers.registry import make_engineer
+from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
+from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.rounds import Rounds
+from coevolve.harness.experiment import make_experiment
+from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
 
@@ -309,6 +315,76 @@ def test_mistakes_are_named(guessing: str, opened, monkeypatch: pytest.MonkeyPat
         Play(Lines(domain.address), {"seed": -1, "knobs": {"high": 0}}).begin()
     done = coevolve("serve-domain", "guesing")
     assert (done.returncode, "unknown domain 'guesing'" in done.stderr) == (2, True)
+
+
+class Pretended:
+    """An engine whose every round ends with a policy that solves everything."""
+
+    name = "pretended"
+
+    def train(self, stage: Stage, tasks, observe=None) -> Result:
+        assert {task.split for task in tasks} == {"train"}
+        return Result(policy="oracle", steps=1, rollouts=8)
+
+    def settings(self, stage: Stage) -> list[tuple[str, object, str]]:
+        return []
+
+
+def test_rounds_make_a_served_domain_of_several_turns_harder(served, tmp_path: Path) -> None:
+    experiment = make_experiment(
+        {
+            "domain": served.name, "policy": "silent", "rounds": 2, "start": "default",
+            "recipe": {"steps": 2, "tasks": 4}, "measured": {"dev": 24, "gate": 24},
+            "backtest": {"on": False},
+        },
+        "test",
+    )  # fmt: skip
+    measuring = Measuring(experiment, served, lambda name: (ScriptedPolicy(served, name), ""))
+    ledger = Ledger.create(tmp_path / "run", experiment.model_dump(mode="json"))
+    rounds = Rounds(
+        experiment, ledger, served, Pretended(),
+        lambda checkpoint: {"frontier": make_engineer("frontier")}, measuring,
+    )  # fmt: skip
+    standing = rounds.run()
+    assert [past.verdict.split(":")[0] for past in standing.history] == ["kept", "kept"]
+    high = [past.knobs["high"] for past in standing.history]
+    assert high[1] > high[0] == served.space.defaults()["high"]
+
+
+RUN = """
+name = "served"
+domain = "openenv:{address}"
+style = "cells"
+rounds = 2
+start = "default"
+engineers = ["frontier"]
+knobs = {{ "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }}
+[recipe]
+steps = 1
+tasks = 2
+group = 4
+max_tokens = 64
+[measured]
+dev = 16
+gate = 24
+max_tokens = 64
+knobs = {{ "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }}
+[backtest]
+tasks = 6
+samples = 2
+"""
+
+
+@pytest.mark.slow
+def test_a_run_trains_on_a_served_domain(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    with started("lake") as address:
+        (tmp_path / "served.toml").write_text(RUN.format(address=address))
+        done = coevolve("run", tmp_path / "served.toml", "-o", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    facts = json.loads(done.stdout)
+    assert [past["number"] for past in facts["rounds"]] == [0, 1]
+    assert max(past["gate"]["valid"] for past in facts["rounds"]) > 0, facts["rounds"][0].keys()
 
 
 @pytest.mark.slow

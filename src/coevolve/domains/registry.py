@@ -40,6 +40,12 @@ FAMILIES = {
         "any OpenEnv server, such as openenv:http://127.0.0.1:8000",
         mark=":",
     ),
+    "verifiers": Family(
+        "coevolve.domains.verifiers.domain:TasksetDomain",
+        "coevolve.domains.verifiers.domain:members",
+        "tasksets of verifiers, such as verifiers:gsm8k",
+        mark=":",
+    ),
 }
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""

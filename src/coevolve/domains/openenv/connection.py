@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from coevolve.core.errors import DomainError, UserError
+from coevolve.domains.options import read_options, read_value
 
 PATIENCE_S = 120.0
 """Until a server that does not answer is given up."""
@@ -57,14 +58,7 @@ def read_address(text: str) -> Address:
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UserError(f"'{text}' is no address of a server; write openenv:http://HOST:PORT")
     base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    return Address(base, {name: read_value(value) for name, value in parse_qsl(parts.query)})
-
-
-def read_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return Address(base, read_options(parts.query))
 
 
 def ask(base: str, route: str, body: Any = None, token: str = "") -> Any:
