@@ -384,7 +384,10 @@ def test_a_run_trains_on_a_served_domain(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
     assert [past["number"] for past in facts["rounds"]] == [0, 1]
-    assert max(past["gate"]["valid"] for past in facts["rounds"]) > 0, facts["rounds"][0].keys()
+    trained = json.loads((tmp_path / "run" / "rounds" / "00" / "train.json").read_text())
+    assert sum(cell["n"] for cell in trained["payload"]["cells"]) == 8
+    measured = json.loads((tmp_path / "run" / "rounds" / "00" / "dev.json").read_text())["payload"]
+    assert sum(cell["valid"] for cell in measured["cells"]) > 0
 
 
 @pytest.mark.slow
