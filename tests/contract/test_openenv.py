@@ -165,6 +165,15 @@ def test_episodes_go_turn_by_turn_as_they_do_without_a_server(served) -> None:
     assert cut.outcome.details["guesses"] == served.limit(tasks[0])
 
 
+def test_an_episode_outlives_its_connection(served) -> None:
+    task = next(served.generate(served.space.defaults(), 1, 3, Split.DEV))
+    episode = served.begin(task)
+    assert "higher" in episode.reply("<answer>0</answer>")
+    served.lines.lines[-1].socket.close()
+    assert episode.reply(served.oracle(task)) is None
+    assert episode.outcome("").details["guesses"] == 2
+
+
 def test_many_episodes_share_the_one_session_of_a_server(addresses, opened) -> None:
     """The library's servers take a single session unless told otherwise."""
     domain = opened(addresses["sums"])

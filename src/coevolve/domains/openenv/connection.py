@@ -94,10 +94,11 @@ class Line:
 
     def __init__(self, address: Address) -> None:
         from websockets.exceptions import ConnectionClosed, WebSocketException
+        from websockets.protocol import State
         from websockets.sync.client import connect
 
         self.address, self.broken = address, (WebSocketException, OSError, TimeoutError)
-        self.closed = ConnectionClosed
+        self.closed, self.ready = ConnectionClosed, State.OPEN
         self.open = ExitStack()
         try:
             self.socket = self.open.enter_context(
@@ -145,6 +146,10 @@ class Line:
             raise DomainError(f"{self.address.base} sent no observation: {data!r:.100}")
         return Step(observation, data.get("reward"), data["done"])
 
+    @property
+    def works(self) -> bool:
+        return self.socket.state is self.ready
+
     def close(self) -> None:
         self.open.close()
 
@@ -152,8 +157,9 @@ class Line:
 class Lines:
     """All sessions with one server, as many as are needed or as it takes.
 
-    A server may take only one. So a line whose episode waits for its next turn can be taken by
-    another episode; the first one's turns are played again when it goes on (`Play`).
+    A server may take only one, and a line may break while nothing is said. So a line whose episode
+    waits for its next turn can be taken by another episode, and one that is broken is given up;
+    the turns of an episode without a line are played again when it goes on (`Play`).
     """
 
     def __init__(self, address: Address, most: int = 64) -> None:
@@ -163,6 +169,9 @@ class Lines:
 
     def take(self, owner: object) -> Line:
         """A line for an episode: its own, a free one, a new one, or the one unused longest."""
+        for broken in [line for line in self.lines if not line.works]:
+            self.lines.remove(broken)
+            broken.close()
         line = next((line for line in self.lines if line.owner is owner), None)
         line = line or next((line for line in self.lines if line.owner is None), None)
         if line is None and len(self.lines) < self.most:
@@ -228,8 +237,8 @@ class Play:
         for action, before in zip(self.actions, self.steps, strict=True):
             if line.step(action) != before:
                 raise DomainError(
-                    f"{self.lines.address.base} takes few sessions, and an episode that was played "
-                    f"again went another way; serve it with more sessions"
+                    f"an episode that had to be played again at {self.lines.address.base} went "
+                    "another way; serve it with more sessions"
                 )
         line.owner = self
         return self.first

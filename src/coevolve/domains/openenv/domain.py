@@ -42,10 +42,10 @@ TURNS = 32
 class ServedDomain(SimpleDomain):
     """Implements the `Domain` protocol for a server whose first answer ends the episode."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.name = text, f"openenv:{text}"
+    def __init__(self, text: str, declared: Declaration | None) -> None:
+        """`declared` is what a server of ours says of itself, None for any other."""
+        self.text, self.name, self.declared = text, f"openenv:{text}", declared
         self.address = read_address(text)
-        self.declared = declared_at(self.address)
         self.lines = Lines(self.address)
         atexit.register(self.lines.close)
         about = self.declared or described(self.address)
@@ -231,7 +231,7 @@ def open_server(text: str) -> ServedDomain:
         raise UserError("servers need websockets: pip install 'coevolve[openenv]'") from None
     declared = declared_at(read_address(text))
     several = declared is None or declared.turns > 1
-    return ServedTurnDomain(text) if several else ServedDomain(text)
+    return (ServedTurnDomain if several else ServedDomain)(text, declared)
 
 
 def declared_at(address: Address) -> Declaration | None:
