@@ -49,7 +49,7 @@ def domains(
         return
     if not name:
         found = {key: get_domain(key).summary for key in sorted(names())}
-        found |= {f"{key}.NAME": family.summary for key, family in FAMILIES.items()}
+        found |= {f"{key}{family.mark}NAME": family.summary for key, family in FAMILIES.items()}
         print(json.dumps(found) if as_json else "\n".join(f"{k}  {v}" for k, v in found.items()))
         return
     domain = get_domain(name)

@@ -16,6 +16,8 @@ EXTRAS = {
     "pettingzoo": ("envs", "the PettingZoo environment"),
     "math-verify": ("math", "math answers that are formulas"),
     "reasoning-gym": ("reasoning", "the data sets of reasoning-gym as domains"),
+    "openenv": ("openenv", "`coevolve serve-domain` and OpenEnv servers as domains"),
+    "verifiers": ("verifiers", "tasksets of verifiers; it cannot be installed beside openenv"),
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
     "duckdb": ("train", "`coevolve diagnose`"),

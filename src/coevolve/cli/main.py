@@ -12,6 +12,7 @@ from coevolve.cli import (
     checking,
     comparing,
     diagnosing,
+    domain_server,
     evaluating,
     evolving,
     judging,
@@ -74,6 +75,8 @@ app.add_typer(pocket.app, name="pocket")
 app.command("check")(checking.check)
 app.command("domains")(checking.domains)
 app.command("new-domain")(making.new_domain)
+app.command("serve-domain")(domain_server.serve_domain)
+app.command("check-server")(domain_server.check_server)
 app.command("doctor")(checking.doctor)
 
 

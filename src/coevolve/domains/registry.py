@@ -24,6 +24,8 @@ class Family(NamedTuple):
     make: str
     members: str
     summary: str
+    mark: str = "."
+    """What stands between the name of the family and that of the member."""
 
 
 FAMILIES = {
@@ -31,7 +33,19 @@ FAMILIES = {
         "coevolve.domains.reasoning.domain:ReasoningDomain",
         "coevolve.domains.reasoning.domain:names",
         "the data sets of reasoning-gym, such as reasoning.leg_counting",
-    )
+    ),
+    "openenv": Family(
+        "coevolve.domains.openenv.domain:open_server",
+        "coevolve.domains.openenv.domain:members",
+        "any OpenEnv server, such as openenv:http://127.0.0.1:8000",
+        mark=":",
+    ),
+    "verifiers": Family(
+        "coevolve.domains.verifiers.domain:TasksetDomain",
+        "coevolve.domains.verifiers.domain:members",
+        "tasksets of verifiers, such as verifiers:gsm8k",
+        mark=":",
+    ),
 }
 GROUP = "coevolve.domains"
 """Entry points of this group in other packages are domains too."""
@@ -61,16 +75,17 @@ def make(where: str, *member: str) -> Domain:
 
 def members(family: str) -> list[str]:
     """The domains of a family."""
-    found: list[str] = attribute(lookup("family of domains", family, FAMILIES).members)()
-    return [f"{family}.{member}" for member in found]
+    kind = lookup("family of domains", family, FAMILIES)
+    found: list[str] = attribute(kind.members)()
+    return [f"{family}{kind.mark}{member}" for member in found]
 
 
 def get_domain(name: str) -> Domain:
     """The domain called `name`."""
     known = names()
-    family, _, member = name.partition(".")
-    if name not in known and member and family in FAMILIES:
-        return make(FAMILIES[family].make, member)
+    for family, kind in FAMILIES.items():
+        if name not in known and name.startswith(family + kind.mark) and name != family + kind.mark:
+            return make(kind.make, name.removeprefix(family + kind.mark))
     if name in FAMILIES:
         raise UserError(f"'{name}' is many domains; `coevolve domains {name}` lists them")
     return lookup("domain", name, known)()

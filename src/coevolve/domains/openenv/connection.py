@@ -1,0 +1,249 @@
+"""Speaking to an OpenEnv server: plain questions over HTTP, episodes over web sockets.
+
+Written against the protocol rather than its client library, which takes seconds to import.
+Invariant: whatever a server does wrong is a `DomainError` that names its address.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from coevolve.core.errors import DomainError, UserError
+from coevolve.domains.options import read_options, read_value
+
+PATIENCE_S = 120.0
+"""Until a server that does not answer is given up."""
+FREED_S, PAUSE_S = 10.0, 0.1
+"""How long a server may take to notice that a session has ended, and how often it is asked."""
+LONGEST = 2**26
+"""Bytes of a message."""
+FULL = "CAPACITY_REACHED"
+
+
+class Full(Exception):
+    """The server takes no more sessions."""
+
+
+class Refused(Exception):
+    """The server took the message but not what it says."""
+
+
+class Step(NamedTuple):
+    """What a server answers to a reset or an action."""
+
+    observation: dict[str, Any]
+    reward: float | None
+    done: bool
+
+
+class Address(NamedTuple):
+    """Where a server is, and arguments that every reset gets."""
+
+    base: str
+    arguments: dict[str, Any]
+
+    @property
+    def sessions(self) -> str:
+        return f"ws{self.base.removeprefix('http')}/ws"
+
+
+def read_address(text: str) -> Address:
+    """`http://host:8000?name=value`: values are JSON where they can be read as such."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"'{text}' is no address of a server; write openenv:http://HOST:PORT")
+    base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return Address(base, read_options(parts.query))
+
+
+def ask(base: str, route: str, body: Any = None, token: str = "") -> Any:
+    """What a route answers, None where the server has no such route."""
+    headers = {"Content-Type": "application/json", "Authorization": token}
+    data = None if body is None else json.dumps(body).encode()
+    try:
+        with urlopen(Request(base + route, data, headers), timeout=PATIENCE_S) as answer:
+            return json.loads(answer.read())
+    except HTTPError as error:
+        with error:
+            said = error.read()
+        if error.code in (404, 405):
+            return None
+        raise DomainError(f"{base}{route} refused ({error.code}): {reason(said)}") from None
+    except (URLError, TimeoutError, ConnectionError) as error:
+        raise DomainError(
+            f"no server answers at {base} ({getattr(error, 'reason', error)}); start one with "
+            "`coevolve serve-domain NAME`, or correct the address"
+        ) from None
+    except ValueError:
+        raise DomainError(f"{base}{route} did not answer with JSON") from None
+
+
+def reason(body: bytes) -> str:
+    found = read_value(body.decode("utf-8", "replace"))
+    detail = found.get("detail", found) if isinstance(found, dict) else found
+    return f"{detail}"[:300]
+
+
+class Line:
+    """A web socket to a server: one session, with one episode at a time."""
+
+    def __init__(self, address: Address) -> None:
+        from websockets.exceptions import ConnectionClosed, WebSocketException
+        from websockets.protocol import State
+        from websockets.sync.client import connect
+
+        self.address, self.broken = address, (WebSocketException, OSError, TimeoutError)
+        self.closed, self.ready = ConnectionClosed, State.OPEN
+        self.open = ExitStack()
+        try:
+            self.socket = self.open.enter_context(
+                connect(
+                    address.sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None
+                )
+            )
+        except self.broken as error:
+            raise DomainError(f"cannot open a session at {address.base}: {error}") from None
+        self.owner: object = None
+        """Whose episode it is in."""
+
+    def reset(self, arguments: Mapping[str, Any]) -> Step:
+        return self.step_of(self.exchange("reset", {**self.address.arguments, **arguments}))
+
+    def step(self, action: Mapping[str, Any]) -> Step:
+        return self.step_of(self.exchange("step", dict(action)))
+
+    def state(self) -> dict[str, Any]:
+        return self.exchange("state")
+
+    def exchange(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a message and take the answer to it."""
+        message = {"type": kind} if data is None else {"type": kind, "data": data}
+        try:
+            with suppress(self.closed):  # by a server that is full; it has said so
+                self.socket.send(json.dumps(message))
+            answer = json.loads(self.socket.recv(timeout=PATIENCE_S))
+            given, value = answer["type"], answer["data"]
+        except self.broken as error:
+            raise DomainError(f"the session at {self.address.base} broke off: {error}") from None
+        except (ValueError, KeyError, TypeError):
+            raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol") from None
+        if given == "error":
+            if value.get("code") == FULL:
+                raise Full
+            raise Refused(f"{value.get('message')} {value.get('errors') or ''}".strip()[:300])
+        if not isinstance(value, dict):
+            raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol")
+        return value
+
+    def step_of(self, data: dict[str, Any]) -> Step:
+        observation = data.get("observation")
+        if not isinstance(observation, dict) or not isinstance(data.get("done"), bool):
+            raise DomainError(f"{self.address.base} sent no observation: {data!r:.100}")
+        return Step(observation, data.get("reward"), data["done"])
+
+    @property
+    def works(self) -> bool:
+        return self.socket.state is self.ready
+
+    def close(self) -> None:
+        self.open.close()
+
+
+class Lines:
+    """All sessions with one server, as many as are needed or as it takes.
+
+    A server may take only one, and a line may break while nothing is said. So a line whose episode
+    waits for its next turn can be taken by another episode, and one that is broken is given up;
+    the turns of an episode without a line are played again when it goes on (`Play`).
+    """
+
+    def __init__(self, address: Address, most: int = 64) -> None:
+        self.address, self.most = address, most
+        self.lines: list[Line] = []
+        self.waited_s = 0.0
+
+    def take(self, owner: object) -> Line:
+        """A line for an episode: its own, a free one, a new one, or the one unused longest."""
+        for broken in [line for line in self.lines if not line.works]:
+            self.lines.remove(broken)
+            broken.close()
+        line = next((line for line in self.lines if line.owner is owner), None)
+        line = line or next((line for line in self.lines if line.owner is None), None)
+        if line is None and len(self.lines) < self.most:
+            line = Line(self.address)
+            self.lines.append(line)
+        line = line or self.lines[0]
+        self.lines.remove(line)
+        self.lines.append(line)
+        return line
+
+    def lost(self, line: Line) -> None:
+        """A line that the server did not want: there are no more than the others."""
+        self.lines.remove(line)
+        line.close()
+        if self.lines:
+            self.most = len(self.lines)
+            return
+        self.waited_s += PAUSE_S  # it may only be slow to notice that a session has ended
+        if self.waited_s > FREED_S:
+            raise DomainError(f"{self.address.base} takes no session: others use all it has")
+        time.sleep(PAUSE_S)
+
+    def close(self) -> None:
+        while self.lines:
+            self.lines.pop().close()
+
+
+class Play:
+    """An episode at a server: what it was begun with, and all actions so far."""
+
+    def __init__(self, lines: Lines, arguments: Mapping[str, Any]) -> None:
+        self.lines, self.arguments = lines, dict(arguments)
+        self.actions: list[dict[str, Any]] = []
+        self.steps: list[Step] = []
+        self.first = Step({}, None, False)
+
+    def begin(self) -> Step:
+        return self.on_line()[1]
+
+    def step(self, action: Mapping[str, Any]) -> Step:
+        """Act. An action that the server refuses is as if it had not been."""
+        line = self.on_line()[0]
+        found = line.step(action)
+        self.actions.append(dict(action))
+        self.steps.append(found)
+        if found.done:
+            line.owner = None
+        return found
+
+    def on_line(self) -> tuple[Line, Step]:
+        """A line on which this episode is where it was left, and what it began with."""
+        while True:
+            line = self.lines.take(self)
+            try:
+                return line, self.first if line.owner is self else self.again(line)
+            except Full:
+                self.lines.lost(line)
+
+    def again(self, line: Line) -> Step:
+        """Begin, and play all turns again that were played before."""
+        line.owner = None
+        self.first = line.reset(self.arguments)
+        for action, before in zip(self.actions, self.steps, strict=True):
+            if line.step(action) != before:
+                raise DomainError(
+                    f"an episode that had to be played again at {self.lines.address.base} went "
+                    "another way; serve it with more sessions"
+                )
+        line.owner = self
+        return self.first
+
+    def end(self) -> None:
+        for line in self.lines.lines:
+            if line.owner is self:
+                line.owner = None

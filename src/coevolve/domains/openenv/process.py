@@ -1,0 +1,39 @@
+"""A server of ours in a process of its own, for as long as it is needed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from select import select
+
+from coevolve.core.errors import DomainError
+
+PATIENCE_S = 120.0
+
+
+@contextmanager
+def started(
+    domain: str, *options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[str]:
+    """The address of a new server of a domain, which ends with the block."""
+    command = [sys.executable, "-m", "coevolve", "serve-domain", domain, "--port", "0", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+        env={**os.environ, **(env or {})}, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select([process.stdout], [], [], PATIENCE_S)
+        address = process.stdout.readline().strip() if ready else ""
+        if not address:
+            process.kill()
+            said = process.communicate()[1].strip().splitlines()
+            raise DomainError(f"no server of '{domain}' started: {' '.join(said[-1:])}")
+        yield address
+    finally:
+        with process:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,139 @@
+"""Tasksets of verifiers as domains: `verifiers:ID?field=value`, judged by their own rewards.
+
+Invariant: a task is its place in the taskset and the hash of what stands there, so that a taskset
+that has changed cannot be mistaken for the one that a task came from.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from coevolve.core.errors import DomainError, KnobError, UserError
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.core.task import Task, reason
+from coevolve.domains.check import Counts
+from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.options import read_options
+from coevolve.domains.simple import Data, SimpleDomain
+
+try:
+    import verifiers.v1 as vf
+except ImportError as error:
+    raise UserError(
+        f"tasksets of verifiers need it ({error.name}): pip install 'coevolve[verifiers]', in an "
+        "environment without openenv, whose requirements clash with its own"
+    ) from None
+from coevolve.domains.verifiers.scoring import FAILURES, check_usable, full_reward, scored
+
+MOST = 20_000
+"""Tasks that are read of a taskset, which may be endless."""
+FORMS = ("{}", "\\boxed{{{}}}", "<answer>{}</answer>", "#### {}", "The answer is {}.")
+"""How an answer may have to be written; which of them is right shows in what it earns."""
+
+
+class TasksetDomain(SimpleDomain):
+    """Implements the `Domain` protocol for a taskset of single turns."""
+
+    space = KnobSpace(())
+    failures = FAILURES
+
+    def __init__(self, text: str) -> None:
+        self.text, self.name = text, f"verifiers:{text}"
+        identity, _, query = text.partition("?")
+        fields = read_options(query)
+        try:
+            config = vf.taskset_config_type(identity).model_validate({"id": identity, **fields})
+            taskset = vf.load_taskset(config)
+        except ValueError as error:
+            raise UserError(f"cannot open the taskset '{text}': {reason(error)}") from None
+        except (ModuleNotFoundError, AttributeError, TypeError) as error:
+            raise UserError(f"cannot open the taskset '{text}': {error!s:.300}") from None
+        check_usable(identity, taskset)
+        self.summary = f"verifiers: {identity}"
+        self.rows = list(islice(taskset, MOST))
+        if not self.rows:
+            raise UserError(f"the taskset '{text}' has no tasks")
+        self.full_reward = full_reward(self.rows[0])
+        self.components = dict.fromkeys(reward_names(self.rows[0]), "a reward of the taskset")
+        self.places: dict[Split, list[int]] = {split: [] for split in Split}
+        for index in range(len(self.rows)):
+            self.places[self.as_task(self.data_at(index)).split].append(index)
+        few = min(len(places) for places in self.places.values())
+        self.counts = Counts(*(max(2, min(n, few // 4)) for n in Counts()))
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return TasksetDomain, (self.text,)
+
+    def data_at(self, index: int) -> Data:
+        row = self.rows[index]
+        messages = [message.model_dump() for message in messages_of(row.data)]
+        return {"index": index, "hash": row.hash, "messages": messages}
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        """Tasks of the split, drawn with replacement: a taskset has only so many."""
+        places = self.places[split]
+        if count and not places:
+            raise KnobError(f"none of the {len(self.rows)} tasks of '{self.text}' is in '{split}'")
+        for number in range(count):
+            drawn = derive(seed, split.value, number)
+            yield self.as_task(self.data_at(places[drawn % len(places)]), drawn)
+
+    def complete(self, data: Data) -> Data:
+        index = data.get("index")
+        if not isinstance(index, int) or not 0 <= index < len(self.rows):
+            raise UserError(f"a task of {self.name} needs an index below {len(self.rows)}")
+        found = self.data_at(index)
+        if data.get("hash", found["hash"]) != found["hash"]:
+            raise UserError(f"task {index} of '{self.text}' is another one now")
+        return found
+
+    def content(self, data: Data) -> str:
+        return "\n".join(message["content"] for message in data["messages"])
+
+    def question(self, data: Data) -> str:
+        return self.content(data)
+
+    def answer(self, data: Data) -> str:
+        return ""  # in whatever form the taskset keeps it; `oracle` finds out
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        self.style(style)
+        return tuple(Message.model_validate(message) for message in task.data["messages"])
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        row = self.rows[task.data["index"]]
+        return asyncio.run(scored(row, task.data["messages"], text, self.full_reward))
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        """The row's own answer, in the form that earns the full reward."""
+        answer = getattr(self.rows[task.data["index"]].data, "answer", None)
+        for form in FORMS if answer is not None else ():
+            if self.verify(task, form.format(answer)).valid:
+                return form.format(answer)
+        raise DomainError(f"'{self.text}' has no `answer` that earns {self.full_reward:g}")
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"answer": self.oracle(self.load(data))}
+
+
+def messages_of(data: Any) -> list[Message]:
+    """A row's prompt."""
+    system = [Message(role="system", content=data.system_prompt)] if data.system_prompt else []
+    if isinstance(data.prompt, str):
+        return [*system, Message(role="user", content=data.prompt)]
+    return system + [
+        Message(role=message.role, content=str(message.content)) for message in data.prompt or []
+    ]
+
+
+def reward_names(row: Any) -> list[str]:
+    return [hook.__name__ for hook in row.hooks("reward")]
+
+
+def members() -> list[str]:
+    raise UserError("every installed taskset is a domain; write verifiers:ID or verifiers:ID?x=1")
