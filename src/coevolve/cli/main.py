@@ -17,6 +17,7 @@ from coevolve.cli import (
     pocket,
     reporting,
     running,
+    serving,
     tasks,
     training,
 )
@@ -43,6 +44,8 @@ Start here:
 
   coevolve compare main --dry-run                          engineers side by side, over seeds
 
+  coevolve serve runs                                      look at runs in a browser
+
   coevolve check lake                                      put a domain through its paces
 
   coevolve new-domain mine                                 begin a domain of your own
@@ -58,6 +61,7 @@ app.command("revise")(running.revise)
 app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
 app.command("report")(reporting.report)
+app.command("serve")(serving.serve)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)

@@ -9,6 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 
+WORDS = {
+    "base": "measuring the base policy on the gate",
+    "train": "training",
+    "dev": "measuring on dev",
+    "gate": "measuring on the gate",
+    "propose": "engineers propose",
+    "backtest": "probing the proposals",
+    "patch": "an engineer writes a patch",
+}
+"""What a run does in a phase, for people."""
+
+
 class Finished(NamedTuple):
     """A phase that is over."""
 
