@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-
 WORDS = {
     "base": "measuring the base policy on the gate",
     "train": "training",

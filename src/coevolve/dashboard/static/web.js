@@ -56,7 +56,13 @@
     if (link) link.href = location.pathname + "?" + query.toString();
   }
 
-  function settled() { window.coevolveShow(); listen(); twin(); }
+  /* On a narrow screen the tab of this page may be out of sight. */
+  function tab() {
+    var here = document.querySelector(".tabs [aria-current]");
+    if (here) here.parentNode.scrollLeft = here.offsetLeft - here.parentNode.offsetLeft - 40;
+  }
+
+  function settled() { window.coevolveShow(); listen(); twin(); tab(); }
 
   document.addEventListener("htmx:afterSettle", settled);
   document.addEventListener("visibilitychange", retry);
@@ -102,4 +108,5 @@
   });
   listen();
   twin();
+  tab();
 })();

@@ -87,7 +87,9 @@ def read(place: Place, ledger: Ledger) -> Glance:
     return Glance(
         name=place.name, state=state, round=round,
         phase=words(phase) if state in ("running", "waiting") else "",
-        planned=versions if isinstance(versions, int) else experiment and experiment.rounds,
+        planned=versions
+        if isinstance(versions, int)
+        else experiment.rounds if experiment else None,
         tree="versions" in config,
         judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
         base=base_rate(base), dev=last_dev(ledger, round),

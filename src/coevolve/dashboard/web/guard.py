@@ -1,7 +1,7 @@
 """Who may ask, and what a browser may do with the answer.
 
-On this machine's own address everybody may look; any other address needs a token. Invariant: nothing
-is changed by a request that a page of another site could have caused: the session's cookie is not
+On this machine's own address everybody may look; any other address needs a token. Invariant: no
+request that a page of another site could have caused changes anything: the session's cookie is not
 sent from there, its form's token is not known there, and its origin is named.
 """
 

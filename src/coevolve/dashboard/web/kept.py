@@ -22,18 +22,17 @@ class Kept:
 
     def get(self, key: object, stamp: object, make: Callable[[], Found]) -> Found:
         """The value of a key, worked out now unless that was done for this stamp."""
-        if (known := self.known(key, stamp)) is not None:
-            value: Found = known[0]
-            return value
-        with self._turn:
-            lock = self._locks.setdefault(key, Lock())
-        with lock:
-            if (known := self.known(key, stamp)) is not None:
-                value = known[0]
-                return value
-            value = make()
-            self.keep(key, stamp, value)
-            return value
+        found: Found
+        if (known := self.known(key, stamp)) is None:
+            with self._turn:
+                lock = self._locks.setdefault(key, Lock())
+            with lock:
+                if (known := self.known(key, stamp)) is None:
+                    found = make()
+                    self.keep(key, stamp, found)
+                    return found
+        (found,) = known
+        return found
 
     def known(self, key: object, stamp: object) -> tuple[Any] | None:
         """The value in a tuple, if there is one for this stamp."""

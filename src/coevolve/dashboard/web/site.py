@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.facts import Facts, facts_of
@@ -18,6 +18,8 @@ from coevolve.dashboard.web.glance import Glance, glance_of
 from coevolve.dashboard.web.kept import Kept
 from coevolve.dashboard.web.pictures import Pictures
 from coevolve.dashboard.web.places import Place, Places
+
+Found = TypeVar("Found")
 
 OPEN = 6
 """Runs whose rollouts are kept in memory."""
@@ -70,7 +72,7 @@ class Site:
     def pictures(self, place: Place) -> Pictures:
         return self.of(place, "pictures", lambda: Pictures(self.record(place)))
 
-    def of(self, place: Place, what: object, make: Callable[[], Any]) -> Any:
+    def of(self, place: Place, what: object, make: Callable[[], Found]) -> Found:
         """A value that follows from what is on the disk of a run."""
         return self.kept.get((place.name, what), self.places.stamp(place), make)
 

@@ -15,7 +15,7 @@ from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.web.places import Place
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.dashboard.web.telling import as_text, diff
+from coevolve.dashboard.web.telling import Line, as_text, diff
 from coevolve.dashboard.web.tree import Node, layout
 from coevolve.evidence.lineage import versions_of
 from coevolve.ledger.payload import flat
@@ -71,7 +71,9 @@ def node_of(record: Record, number: int, row: dict[str, Any]) -> Node:
         verdict=str(word),
         reason=written(verdict.words or tested.get("words") or row.get("reason") or ""),
         author=written(patched.get("author") or patch.get("author") or row.get("engineer") or ""),
-        factor=written(patch.get("factor", "") if patch else "knobs" if not patched else ""),
+        factor=written(
+            patch.get("factor", "") if patch else "knobs" if number and not patched else ""
+        ),
         hypothesis=written(patch.get("hypothesis", "")),
         change=verdict.change,
         phases=tuple(phases_of(record, number)),
@@ -159,11 +161,15 @@ def knobs_diff(record: Record, node: Node) -> list[tuple[str, Any]]:
     knobs = knobs_by_round(record)
     if node.version >= len(knobs) or node.version == 0:
         return []
-    before = knobs[node.parent if node.parent is not None else 0]
-    changed = knobs[node.version].difference(before)
-    old = "\n".join(f"{name} = {value[0]:.6g}" for name, value in changed.items())
-    new = "\n".join(f"{name} = {value[1]:.6g}" for name, value in changed.items())
-    return [("knobs", diff(old, new))] if changed else []
+    own, before = knobs[node.version], knobs[node.parent if node.parent is not None else 0]
+    used = {knob.name for one in (own, before) for knob in one.in_use()}
+    changed = {name: pair for name, pair in own.difference(before).items() if name in used}
+    lines = [
+        Line(kind, f"{sign} {name} = {value:.6g}")
+        for name, pair in changed.items()
+        for kind, sign, value in zip(("removed", "added"), "-+", pair, strict=True)
+    ]
+    return [("knobs in use", tuple(lines))] if lines else []
 
 
 def explanation(facts: Facts, node: Node) -> str:

@@ -55,13 +55,14 @@ def rollout(site: Site, place: Place, counted: Counted, name: str) -> Page:
         passed, total = details.get("fixed"), details.get("fail_to_pass")
     tests = (passed, total) if isinstance(passed, int) and isinstance(total, int) else None
     record = site.record(place)
-    meanings = record.domain.failures if record.domain else {}
+    reason = written(details.get("reason", ""))
+    meaning = (record.domain.failures if record.domain else {}).get(found["failure"] or "", "")
     values = {
         "rollout": {key: value for key, value in found.items() if key != "messages"},
         "turns": turns_of(found),
         "tests": tests,
-        "meaning": meanings.get(found["failure"] or "", ""),
-        "reason": written(details.get("reason", "")),
+        "meaning": "" if reason.startswith(meaning) else meaning,
+        "reason": reason,
         "details": written(json.dumps(details, indent=1, ensure_ascii=False)),
         "drawable": record.domain is not None and found["source"] != "probe",
     }

@@ -1,8 +1,8 @@
 """Round by round: what the engineer saw, what it said, and what became of it."""
 
-from coevolve.dashboard.web.site import Address, Missing, Page, Site
+from typing import Any
 
-PAGE = 50
+from coevolve.dashboard.web.site import Address, Missing, Page, Site
 
 
 def show(site: Site, address: Address) -> Page:
@@ -11,8 +11,7 @@ def show(site: Site, address: Address) -> Page:
     assert place is not None
     facts = site.facts(place)
     if not address.rest:
-        values = {
-            "facts": facts,
+        values: dict[str, Any] = {
             "rounds": [
                 {
                     "number": one.number, "tasks_by": one.author, "dev": one.dev, "gate": one.gate,
