@@ -105,9 +105,7 @@ def test_pages_fit_and_nothing_complains(
     browser: Any, address: str, width: int, scheme: str
 ) -> None:
     SHOTS.mkdir(exist_ok=True)
-    watched = watch(
-        browser, address, viewport={"width": width, "height": 900}, color_scheme=scheme
-    )
+    watched = watch(browser, address, viewport={"width": width, "height": 900}, color_scheme=scheme)
     for name, path in PAGES.items():
         page = watched.open(path)
         page.wait_for_selector("#main h1")

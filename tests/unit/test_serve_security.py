@@ -1,4 +1,4 @@
-"""What nobody may do to the dashboard: run script in it, steer it from elsewhere, leave its folder."""
+"""What nobody may do to the dashboard: run script in it, steer it from afar, leave its folder."""
 
 import re
 import threading
@@ -99,10 +99,12 @@ def test_every_answer_is_under_a_strict_policy(hostile: tuple[TestClient, str]) 
 @pytest.mark.parametrize(
     "path",
     [
-        "../secret", "..%2fsecret", "%2e%2e/secret", "first/../../secret", "first%2f..%2f..%2fsecret",
+        "../secret", "..%2fsecret", "%2e%2e/secret", "first/../../secret",
+        "first%2f..%2f..%2fsecret",
         "/etc/passwd", "%2fetc%2fpasswd", "first/rollouts/../../../../secret/part-00000/0",
         "first/rollouts/%2e%2e/%2e%2e/secret/0", "linked", "first/ledger/../../../secret",
-        "first/diagnostics/..%2f..%2fsecret", "first%00", "first/rollouts/rounds/00/dev/part-00000/-1",
+        "first/diagnostics/..%2f..%2fsecret", "first%00",
+        "first/rollouts/rounds/00/dev/part-00000/-1",
     ],
 )  # fmt: skip
 def test_no_address_leaves_the_folder(tmp_path: Path, path: str) -> None:

@@ -3,7 +3,6 @@
 Invariant: where a run stands is read off its events alone, so it is never out of step with them.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +16,6 @@ STATES: dict[str, State] = {
     "answered": "running", "done": "done", "stopped": "stopped", "failed": "failed",
 }  # fmt: skip
 """Where a run stands after an event; other kinds of events change nothing."""
-BEGINNING = 300
-"""Characters of a payload that a line of a log has."""
 NO_NOTES = ("created", "began", "phase", "asked", "answered")
 """Kinds that only what gives them their meaning may record."""
 
@@ -38,21 +35,6 @@ class Event(Value):
     seconds: float | None
     """How long a phase took."""
     payload: dict[str, Any]
-
-
-class Line(Value):
-    """An event as a line of a log."""
-
-    number: int
-    time: str
-    kind: str
-    round: int | None
-    phase: str | None
-    seconds: float | None
-    size: int
-    """Characters of its payload as JSON, without what is kept in a file of its own."""
-    begins: str
-    """The first of them."""
 
 
 def state(database: Database) -> State:
@@ -97,35 +79,6 @@ def summary(database: Database) -> dict[str, Any]:
         "first": times[0],
         "last": times[1],
     }
-
-
-def search(
-    database: Database, words: str, kind: str, round: int | None, limit: int, skip: int
-) -> tuple[list[Line], int]:
-    """Events in which all words occur, the newest first, and how many there are in all."""
-    conditions = ["(kind = ? OR ? = '')", "(round = ? OR ? IS NULL)"]
-    values: list[object] = [kind, kind, round, round]
-    for word in words.split():
-        # Payloads are ASCII; a word of other letters is found by its escapes.
-        text = f"%{like(json.dumps(word)[1:-1])}%"
-        conditions.append(
-            "(kind || ' ' || coalesce(phase, '') || ' ' || payload) LIKE ? ESCAPE '!'"
-        )
-        values.append(text)
-    where = " AND ".join(conditions)
-    n = database.read(f"SELECT count(*) FROM events WHERE {where}", *values)[0][0]
-    rows = database.read(
-        "SELECT number, time, kind, round, phase, seconds, length(payload) AS size, "
-        f"substr(payload, 1, {BEGINNING}) AS begins FROM events WHERE {where} "
-        "ORDER BY number DESC LIMIT ? OFFSET ?",
-        *values, limit, skip,
-    )  # fmt: skip
-    return [Line(**dict(row)) for row in rows], n
-
-
-def like(text: str) -> str:
-    """Text that stands for itself in a LIKE pattern."""
-    return "".join(f"!{sign}" if sign in "!%_" else sign for sign in text)
 
 
 def copies(database: Database, rounds: Path, once: str | None = None) -> dict[Path, bytes]:

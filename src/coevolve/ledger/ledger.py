@@ -25,7 +25,7 @@ from typing import Any, Self
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.ledger import events
 from coevolve.ledger.database import Database, add
-from coevolve.ledger.events import NO_NOTES, Event, Line, State
+from coevolve.ledger.events import NO_NOTES, Event, State
 from coevolve.ledger.files import WriterLock, alone, write
 from coevolve.ledger.payload import LARGE, decode, differences, encode, small_members
 
@@ -199,19 +199,6 @@ class Ledger:
                 left = {}
             found.append(Event(**values, payload=left))
         return found, problems
-
-    def search(
-        self, words: str = "", kind: str = "", round: int | None = None, limit: int = 100,
-        skip: int = 0,
-    ) -> tuple[list[Line], int]:  # fmt: skip
-        """Events in which all words occur, the newest first, and how many there are; opens no
-        large file."""
-        return events.search(self._database, words, kind, round, limit, skip)
-
-    def get(self, number: int) -> Event | None:
-        """The event with a number, if there is one."""
-        rows = self._database.read("SELECT * FROM events WHERE number = ?", number)
-        return self.event(rows[0]) if rows else None
 
     def last(self) -> Event:
         rows = self._database.read("SELECT * FROM events ORDER BY number DESC LIMIT 1")

@@ -1,27 +1,30 @@
 """Looking through the rollouts of a run: filters, pages, and one rollout with its texts.
 
-Invariant: what a reader typed reaches the database as values, never as SQL.
+Invariant: what a reader typed is compared with values; no statement is ever made of it.
 """
 
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coevolve.core.errors import UserError
+from coevolve.dashboard.web.columns import Columns
 from coevolve.dashboard.web.counted import Counted
 from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evidence.store import SCHEMA
 
 PAGE = 50
+MOST_MEMBERS = 64
+"""Of a group that are listed."""
 SOURCES = {
     "train": "drawn in training", "dev": "measured, shown to engineers",
     "probe": "probed under other knobs", "gate": "judged, hidden from engineers",
 }  # fmt: skip
-ORDERS = {
-    "": 'file, "row"',
-    "reward": 'reward, file, "row"',
-    "-reward": 'reward DESC, file, "row"',
-    "-tokens": 'tokens DESC, file, "row"',
-}
+ORDERS = ("", "reward", "-reward", "-tokens")
+"""As they were drawn, or by a column; with a minus the greatest first."""
 LABEL = "label."
 """Begins the name of a filter by a label of the task."""
 
@@ -100,77 +103,92 @@ def number(query: Mapping[str, str], name: str) -> float | None:
         raise UserError(f"{name} is {text!r:.40}; give a number") from None
 
 
-def condition(chosen: Filter, labels: dict[int, dict[str, str]]) -> tuple[str, list[Any]]:
-    """The filter as a condition, and its values."""
-    parts, values = ["true"], []
-    tests: tuple[tuple[str, Any], ...] = (
-        ("version = ?", chosen.version), ("source = ?", chosen.source or None),
-        ("reward >= ?", chosen.least), ("reward <= ?", chosen.most),
-        ("starts_with(task_id, ?)", chosen.task or None),
-    )  # fmt: skip
-    for text, value in tests:
-        if value is not None:
-            parts.append(text)
-            values.append(value)
+def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
+    """The places of all rollouts that a filter lets through, in the order it asks for."""
+    mask = np.ones(len(columns.file), np.bool_)
+    if chosen.version is not None:
+        mask &= columns.version == chosen.version
+    if chosen.source:
+        mask &= columns.source.equal(chosen.source)
     if chosen.failure in ("valid", "failed"):
-        parts.append("valid" if chosen.failure == "valid" else "NOT valid")
+        mask &= columns.valid == (chosen.failure == "valid")
     elif chosen.failure:
-        parts.append("failure = ?")
-        values.append(chosen.failure)
+        mask &= columns.failure.equal(chosen.failure)
+    if chosen.least is not None:
+        mask &= columns.reward >= np.float32(chosen.least)
+    if chosen.most is not None:
+        mask &= columns.reward <= np.float32(chosen.most)
     if chosen.labels:
         wanted = [
             bucket
-            for bucket, own in labels.items()
+            for bucket, own in columns.labels.items()
             if all(str(own.get(name)) == value for name, value in chosen.labels)
         ]
-        parts.append(f"bucket IN ({', '.join(map(str, wanted)) or 'NULL'})")
-    return " AND ".join(parts), values
+        allowed = np.zeros(max(columns.labels, default=0) + 1, np.bool_)
+        allowed[wanted] = True
+        mask &= allowed[columns.bucket]
+    if chosen.task:
+        from pyarrow import compute
+
+        mask &= compute.starts_with(columns.task_id, chosen.task).to_numpy()
+    places = np.flatnonzero(mask)
+    if not chosen.order:
+        return places
+    values = (columns.tokens if chosen.order == "-tokens" else columns.reward)[places]
+    signed = -values if chosen.order.startswith("-") else values
+    return places[np.argsort(signed, kind="stable")]
 
 
 def find(counted: Counted, chosen: Filter) -> Found:
     """The rollouts that a filter lets through, a page of them."""
-    labels = counted.labels()
-    where, values = condition(chosen, labels)
-    sums = counted.ask(
-        f"SELECT failure, count(*), count_if(valid), sum(reward) FROM rollouts WHERE {where} "
-        "GROUP BY failure ORDER BY count(*) DESC, failure",
-        values,
-    )
-    n, valid = sum(row[1] for row in sums), sum(row[2] for row in sums)
+    columns = counted.columns()
+    places = chosen_of(columns, chosen)
+    n = len(places)
     pages = max(1, -(-n // PAGE))
-    skip = (min(chosen.page, pages) - 1) * PAGE
-    rows = counted.ask(
-        'SELECT file, "row", version, source, step, task_id, sample, bucket, reward, valid, '
-        f"optimal, failure, stop, tokens FROM rollouts WHERE {where} "
-        f"ORDER BY {ORDERS[chosen.order]} LIMIT {PAGE} OFFSET {skip}",
-        values,
-    )
-    columns = ("version", "source", "step", "task_id", "sample", "labels", "reward", "valid",
-               "optimal", "failure", "stop", "tokens")  # fmt: skip
-    found = []
-    for file, row, *rest in rows:
-        values_of = dict(zip(columns, rest, strict=True))
-        values_of["labels"] = labels.get(values_of["labels"], {})
-        found.append({"id": f"{counted.names[file]}/{row}", **values_of})
-    failures = [(str(name), count) for name, count, _, _ in sums if name is not None]
-    total = sum(row[3] or 0.0 for row in sums)
-    return Found(n, wilson(valid, n), total / n if n else None, failures, found, pages)
+    first = (min(chosen.page, pages) - 1) * PAGE
+    codes = columns.failure.codes[places]
+    counts = np.bincount(codes[codes >= 0], minlength=len(columns.failure.words))
+    failures = sorted(zip(columns.failure.words, counts.tolist(), strict=True), key=most_first)
+    reward = float(columns.reward[places].mean(dtype=np.float64)) if n else None
+    rows = [row_of(counted, columns, int(at)) for at in places[first : first + PAGE]]
+    valid = wilson(int(columns.valid[places].sum()), n)
+    return Found(n, valid, reward, [one for one in failures if one[1]], rows, pages)
+
+
+def most_first(pair: tuple[str, int]) -> tuple[int, str]:
+    return -pair[1], pair[0]
+
+
+def row_of(counted: Counted, columns: Columns, at: int) -> dict[str, Any]:
+    """A line of the list."""
+    return {
+        "id": f"{counted.names[int(columns.file[at])]}/{columns.row[at]}",
+        "version": int(columns.version[at]),
+        "source": columns.source.at(at),
+        "step": int(columns.step[at]),
+        "task_id": columns.task_id[at].as_py(),
+        "sample": int(columns.sample[at]),
+        "labels": columns.labels.get(int(columns.bucket[at]), {}),
+        "reward": round(float(columns.reward[at]), 6),
+        "valid": bool(columns.valid[at]),
+        "optimal": bool(columns.optimal[at]),
+        "failure": columns.failure.at(at),
+        "stop": columns.stop.at(at),
+        "tokens": int(columns.tokens[at]),
+    }
 
 
 def choices(counted: Counted) -> dict[str, Any]:
     """What filters can be set to."""
+    columns = counted.columns()
     labels: dict[str, set[str]] = {}
-    for own in counted.labels().values():
+    for own in columns.labels.values():
         for name, value in own.items():
             labels.setdefault(name, set()).add(str(value))
-    known = counted.ask("SELECT DISTINCT version, source FROM rollouts ORDER BY version")
-    failures = counted.ask(
-        "SELECT DISTINCT failure FROM rollouts WHERE failure IS NOT NULL ORDER BY failure"
-    )
     return {
-        "versions": sorted({version for version, _ in known}),
-        "sources": [source for source in SOURCES if any(source == one for _, one in known)],
-        "failures": [name for (name,) in failures],
+        "versions": np.unique(columns.version).tolist(),
+        "sources": [source for source in SOURCES if source in columns.source.words],
+        "failures": sorted(columns.failure.words),
         "labels": {name: sorted(values, key=natural) for name, values in sorted(labels.items())},
     }
 
@@ -185,42 +203,33 @@ def natural(text: str) -> tuple[int, float, str]:
 
 def one(counted: Counted, name: str) -> dict[str, Any] | None:
     """All that is stored of a rollout; None if there is none of this name."""
+    import pyarrow
+    from pyarrow import parquet
+
     place, _, row = name.rpartition("/")
     if place not in counted.files or not row.isdecimal() or len(row) > 9:
         return None
     number, path = counted.files[place]
-    import duckdb
-
-    try:
-        cursor = counted.cursor()
-        result = cursor.execute(
-            "SELECT * EXCLUDE (file_row_number), to_json(bucket)::VARCHAR AS bucket_json, "
-            "to_json(components)::VARCHAR AS components_json FROM "
-            f"read_parquet(?, file_row_number = true) WHERE file_row_number = {int(row)}",
-            [str(path)],
-        )
-        columns = [column[0] for column in result.description or ()]
-        found = result.fetchone()
-    except duckdb.Error as error:
-        raise UserError(f"{place}.parquet: {' '.join(str(error).split())[:200]}") from None
-    if found is None:
+    columns = counted.columns()
+    at = columns.place(number, int(row))
+    if at is None:
         return None
-    values = dict(zip(columns, found, strict=True))
-    values["bucket"] = json.loads(values.pop("bucket_json") or "{}")
-    values["components"] = json.loads(values.pop("components_json") or "{}")
-    values["details"] = json.loads(values["details"] or "{}")
-    where = 'file = ? AND "row" = ?'
-    (version, source, group), *_ = counted.ask(
-        f'SELECT version, source, "group" FROM rollouts WHERE {where}', [number, int(row)]
-    ) or [(None, "", 0)]
-    siblings = counted.ask(
-        'SELECT file, "row", sample, reward, valid, failure FROM rollouts WHERE version = ? AND '
-        'source = ? AND "group" = ? ORDER BY sample, file, "row" LIMIT 64',
-        [version, source, group],
-    )
-    values["group_members"] = [
-        {"id": f"{counted.names[file]}/{at}", "sample": sample, "reward": reward, "valid": valid,
-         "failure": failure}
-        for file, at, sample, reward, valid, failure in siblings
-    ]  # fmt: skip
-    return {"id": name, "version": version, "source": source, **values}
+    try:
+        (values,) = parquet.read_table(path, schema=SCHEMA).slice(int(row), 1).to_pylist()
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise UserError(f"{place}.parquet: {' '.join(str(error).split())[:200]}") from None
+    same = (columns.version == columns.version[at]) & (columns.group == columns.group[at])
+    same &= columns.source.codes == columns.source.codes[at]
+    members = [
+        row_of(counted, columns, int(other)) for other in np.flatnonzero(same)[:MOST_MEMBERS]
+    ]
+    return {
+        "id": name,
+        "version": int(columns.version[at]),
+        "source": columns.source.at(at),
+        **values,
+        "bucket": dict(values["bucket"]),
+        "components": dict(values["components"]),
+        "details": json.loads(values["details"] or "{}"),
+        "group_members": members,
+    }

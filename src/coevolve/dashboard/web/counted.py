@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
+from coevolve.dashboard.web.columns import Columns, columns_of
 from coevolve.dashboard.web.places import Stamp
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evidence.cells import SAME
@@ -53,6 +54,8 @@ SELECT file, "row", version, source, step, "group", task_id, sample, b.bucket, r
 FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
 """
 
+COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
+
 
 class Count(NamedTuple):
     """Rollouts of one version and source."""
@@ -81,6 +84,7 @@ class Counted:
         self.files: dict[str, tuple[int, Path]] = {}
         """Number and path of each file, by its name below the run, without ending."""
         self.names: dict[int, str] = {}
+        self._columns: tuple[int, Columns] | None = None
         self.broken: list[Broken] = []
         self.changes = 0
         """How often files were added."""
@@ -111,12 +115,7 @@ class Counted:
         """Read files, those that can be read."""
         import duckdb
 
-        whole = []
-        for part, file in fresh:
-            if reason := problem(file, thoroughly):
-                self.broken.append(Broken(file, reason))
-            else:
-                whole.append((part, file))
+        whole = [(part, file) for part, file in fresh if not thoroughly or self.sound(file)]
         if not whole:
             return
         first = len(self.files)
@@ -124,10 +123,11 @@ class Counted:
         cursor = self.cursor()
         try:
             cursor.execute("BEGIN")
-            cursor.executemany(
-                "INSERT INTO files VALUES (?, ?, ?, ?)",
-                [[n, str(file), part.version, part.source] for n, part, file in numbered],
+            rows = ", ".join(
+                f"({n}, {quoted(str(file))}, {part.version}, '{part.source}')"
+                for n, part, file in numbered
             )
+            cursor.execute(f"INSERT INTO files VALUES {rows}")
             listed = ", ".join(quoted(pattern(file)) for _, _, file in numbered)
             cursor.execute(READ.format(files=listed))
             cursor.execute(NEW_BUCKETS)
@@ -137,7 +137,7 @@ class Counted:
             cursor.execute("ROLLBACK")
             if thoroughly:
                 raise
-            self.add(whole, thoroughly=True)
+            self.add(whole, thoroughly=True)  # which of them it was
             return
         finally:
             cursor.close()
@@ -145,6 +145,13 @@ class Counted:
             name = str(file.relative_to(self.folder)).removesuffix(".parquet")
             self.files[name], self.names[number] = (number, file), name
         self.changes += 1
+
+    def sound(self, file: Path) -> bool:
+        """Whether a file can be read to its end; one that cannot is noted."""
+        reason = problem(file, thoroughly=True)
+        if reason:
+            self.broken.append(Broken(file, reason))
+        return not reason
 
     def cursor(self) -> "DuckDBPyConnection":
         """For one thread; the database is shared."""
@@ -157,6 +164,18 @@ class Counted:
             return cursor.execute(sql, values or []).fetchall()
         finally:
             cursor.close()
+
+    def columns(self) -> Columns:
+        """All rollouts as arrays, in order."""
+        with self._turn:
+            if self._columns is None or self._columns[0] != self.changes:
+                cursor = self.cursor()
+                try:
+                    table = cursor.sql(COLUMNS).to_arrow_table()
+                finally:
+                    cursor.close()
+                self._columns = self.changes, columns_of(table, self.labels())
+            return self._columns[1]
 
     def labels(self) -> dict[int, dict[str, str]]:
         """The labels of each bucket."""

@@ -1,96 +1,100 @@
 """The ledger as a log to search in, and one event whole."""
 
 import json
-from typing import Any
+from collections import Counter
+from typing import NamedTuple
 
-from coevolve.core.errors import LedgerError
 from coevolve.dashboard.proposals import written
+from coevolve.dashboard.record import Record
 from coevolve.dashboard.web.browsing import whole
-from coevolve.dashboard.web.places import Place
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.ledger.events import BEGINNING, Event, Line
-from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.events import Event
 
 PAGE = 100
+BEGINNING = 300
+"""Characters of a payload that a line has."""
 LONGEST = 400_000
 """Characters of a payload that a page shows; its JSON twin has all of them."""
 
 
+class Line(NamedTuple):
+    """An event as a line of the log."""
+
+    number: int
+    time: str
+    kind: str
+    round: int | None
+    phase: str | None
+    seconds: float | None
+    size: int
+    """Characters of its payload as JSON."""
+    begins: str
+
+
+class Log(NamedTuple):
+    """All lines, the newest first, each with the text that is searched."""
+
+    lines: list[Line]
+    texts: list[str]
+    kinds: dict[str, int]
+
+
 def show(site: Site, address: Address) -> Page:
-    """Events that match, newest first."""
+    """Events that match, the newest first; of a broken ledger, the copies of its phases."""
     place = address.run
     assert place is not None
+    record = site.record(place)
     if address.rest:
-        return one(place, address.rest)
+        return one(place.name, record, address.rest)
+    log = site.of(place, "log", lambda: log_of(record))
     query = address.query
     words, kind, round = query.get("search", ""), query.get("kind", ""), whole(query, "round")
-    page = max(1, whole(query, "page") or 1)
-    lines, n, kinds, problem = search(site, place, words, kind, round, page)
+    needles = [word.casefold() for word in words.split()]
+    found = [
+        line
+        for line, text in zip(log.lines, log.texts, strict=True)
+        if (not kind or line.kind == kind)
+        and (round is None or line.round == round)
+        and all(needle in text for needle in needles)
+    ]
+    pages = max(1, -(-len(found) // PAGE))
+    page = min(pages, max(1, whole(query, "page") or 1))
     values = {
-        "lines": lines, "n": n, "page": page, "pages": max(1, -(-n // PAGE)), "kinds": kinds,
+        "lines": found[(page - 1) * PAGE : page * PAGE], "n": len(found), "page": page,
+        "pages": pages, "kinds": log.kinds,
         "filter": {"search": words, "kind": kind, "round": "" if round is None else str(round)},
-        "problems": [problem] if problem else [],
+        "problems": record.problems,
     }  # fmt: skip
     return Page("web/ledger.html", f"{place.name}: ledger", values)
 
 
-def search(
-    site: Site, place: Place, words: str, kind: str, round: int | None, page: int
-) -> tuple[list[Line], int, dict[str, int], str]:
-    """Lines, how many there are, the kinds that occur, and what is wrong with the ledger."""
-    skip = (page - 1) * PAGE
-    try:
-        with Ledger.open(place.folder) as ledger:
-            kinds = ledger.summary()["counts"]
-            return *ledger.search(words, kind, round, PAGE, skip), kinds, ""
-    except LedgerError as error:
-        record = site.record(place)
-        found = [
-            line_of(event)
-            for event in reversed(record.events)
-            if (not kind or event.kind == kind)
-            and (round is None or event.round == round)
-            and matches(event, words)
-        ]
-        problem = f"{error} Below are the copies of its phases."
-        return found[skip : skip + PAGE], len(found), {"phase": len(record.events)}, problem
+def log_of(record: Record) -> Log:
+    lines, texts = [], []
+    for event in reversed(record.events):
+        text = json.dumps(event.payload, ensure_ascii=False)
+        same = {name: getattr(event, name) for name in Line._fields if hasattr(event, name)}
+        lines.append(Line(**same, size=len(text), begins=text[:BEGINNING]))
+        texts.append(f"{event.kind} {event.phase or ''} {text}".casefold())
+    return Log(lines, texts, dict(Counter(event.kind for event in record.events)))
 
 
-def matches(event: Event, words: str) -> bool:
-    text = f"{event.kind} {event.phase} {json.dumps(event.payload)}".casefold()
-    return all(json.dumps(word)[1:-1].casefold() in text for word in words.split())
-
-
-def line_of(event: Event) -> Line:
-    text = json.dumps(event.payload)
-    same = {name: getattr(event, name) for name in Line.model_fields if hasattr(event, name)}
-    return Line(**same, size=len(text), begins=text[:BEGINNING])
-
-
-def one(place: Place, name: str) -> Page:
+def one(run: str, record: Record, name: str) -> Page:
     """One event with its whole payload."""
-    if not name.isdecimal() or len(name) > 12:
-        raise Missing(f"'{name:.40}' is no number of an event")
-    problem, event = "", None
-    try:
-        with Ledger.open(place.folder) as ledger:
-            event = ledger.get(int(name))
-    except LedgerError as error:
-        problem = str(error)
-    if event is None and not problem:
-        raise Missing(f"run {place.name} has no event {name}")
-    values: dict[str, Any] = {
-        "event": event,
-        "payload": shown(event) if event else "",
-        "problems": [problem] if problem else [],
-        "number": int(name),
+    found = [event for event in record.events if str(event.number) == name]
+    if not found:
+        raise Missing(f"run {run} has no event {name:.40}")
+    values = {
+        "event": found[0],
+        "payload": shown(found[0]),
+        "number": found[0].number,
+        "problems": record.problems,
     }
-    return Page("web/event.html", f"{place.name}: event {name}", values)
+    return Page("web/event.html", f"{run}: event {name}", values)
 
 
 def shown(event: Event) -> str:
     text = json.dumps(event.payload, indent=2, ensure_ascii=False)
-    # Cleaned line by line: a payload may be far longer than anything that a model wrote.
+    # Cleaned piece by piece: a payload may be far longer than anything that a model wrote.
     cut = text[:LONGEST]
     parts = (cut[start : start + 20_000] for start in range(0, len(cut), 20_000))
     more = f"\n… {len(text) - LONGEST:,} more characters" if len(text) > LONGEST else ""
