@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coevolve.cli.training import clock
 from coevolve.core.errors import LedgerError
+from coevolve.ledger.watching import WORDS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from coevolve.engines.base import Progress
     from coevolve.ledger.ledger import Ledger
 
-WORDS = {
-    "base": "measuring the base policy on the gate",
-    "train": "training",
-    "dev": "measuring on dev",
-    "gate": "measuring on the gate",
-    "noise": "measuring the noise floor",
-    "diagnose": "asking every diagnostic",
-    "propose": "engineers propose",
-    "backtest": "trying proposals before they are trained",
-}
 EVERY_ROUND = ("train", "dev", "gate")
 BETWEEN_ROUNDS = ("propose", "backtest")
 DECISIONS = 4

@@ -22,6 +22,7 @@ from coevolve.cli import (
     running,
     scoring,
     skills,
+    serving,
     tasks,
     training,
 )
@@ -48,6 +49,8 @@ Start here:
 
   coevolve compare main --dry-run                          engineers side by side, over seeds
 
+  coevolve serve runs                                      look at runs in a browser
+
   coevolve check lake                                      put a domain through its paces
 
   coevolve new-domain mine                                 begin a domain of your own
@@ -68,6 +71,7 @@ app.command("compare")(comparing.compare)
 app.command("final")(judging.final)
 app.command("null")(judging.null)
 app.command("report")(reporting.report)
+app.command("serve")(serving.serve)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
 app.command("ask")(asking.ask)

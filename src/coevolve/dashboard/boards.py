@@ -6,7 +6,7 @@ otherwise the task and its answers are shown as text.
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from coevolve.core.errors import CoevolveError
@@ -15,10 +15,10 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
+from coevolve.dashboard.tasks import held_out
 from coevolve.domains.base import Domain
 from coevolve.engineers.cases import choose_cases
 from coevolve.evaluation.statistics import Rate, wilson
-from coevolve.evolution.measuring import Measuring
 
 MOST_BOARDS = 6
 SVG = "{http://www.w3.org/2000/svg}"
@@ -85,7 +85,7 @@ def boards_of(record: Record, before: list[Rollout], after: list[Rollout]) -> Bo
 def pairs_of(record: Record, fixed: list[tuple[Rollout, Rollout]]) -> tuple[Pair, ...]:
     """Some of the tasks, chosen to differ in how they failed and in their labels."""
     chosen = choose_cases([before for before, _ in fixed], MOST_BOARDS, 0)
-    tasks = gate_tasks(record)
+    tasks = held_out(record, Split.GATE)
     by_id = {before.task_id: (before, after) for before, after in fixed}
     found = []
     for case in chosen:
@@ -103,24 +103,6 @@ def pairs_of(record: Record, fixed: list[tuple[Rollout, Rollout]]) -> tuple[Pair
             )
         )
     return tuple(found)
-
-
-def gate_tasks(record: Record) -> dict[str, Task]:
-    """The run's gate tasks by id, made again from its experiment."""
-    if record.experiment is None or record.domain is None:
-        return {}
-    measuring = Measuring(record.experiment, record.domain, nothing)
-    try:
-        tasks = measuring.held_out(Split.GATE, record.experiment.measured.gate)
-    except CoevolveError as error:
-        record.trouble(f"the gate tasks cannot be made again: {error}")
-        return {}
-    return {task.id: task for task in tasks}
-
-
-def nothing(name: str) -> NoReturn:
-    """No policy is needed to make tasks."""
-    raise AssertionError(name)
 
 
 def answer_of(rollout: Rollout) -> str:

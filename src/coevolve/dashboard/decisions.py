@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from coevolve.core.rollout import Rollout
 from coevolve.dashboard.evidence import Evidence, evidence_of
-from coevolve.dashboard.headline import rate
+from coevolve.dashboard.headline import keeps, rate
 from coevolve.dashboard.levels import incumbent_after
 from coevolve.dashboard.proposals import Attempt, attempts_of, written
-from coevolve.dashboard.record import Record
+from coevolve.dashboard.record import Record, Tried
 from coevolve.domains.knobs import Knobs
 from coevolve.engines.base import Result
 from coevolve.evaluation.paired import Difference
@@ -25,6 +24,8 @@ class Verdict(NamedTuple):
 
     keep: bool | None
     """None: nothing."""
+    word: str
+    """kept, reverted, or what else a tree says of a version."""
     words: str
     change: Difference | None
     broken: dict[str, Difference]
@@ -71,7 +72,7 @@ class RoundFacts(NamedTuple):
     """Phases that are not there."""
 
 
-def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Rollout]) -> RoundFacts:
+def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Tried]) -> RoundFacts:
     """What the ledger has on a round, and the gate rate from its rollouts."""
     trained, dev = record.payload(number, "train"), record.payload(number, "dev")
     evidence = tuple(
@@ -114,8 +115,10 @@ def result_of(record: Record, number: int, value: object) -> Result | None:
 def verdict_of(value: dict[str, Any]) -> Verdict:
     """The verdict as far as it is recorded."""
     change, broken = value.get("change"), value.get("broken") or {}
+    keep = keeps(value)
     return Verdict(
-        value.get("keep"),
+        keep,
+        str(value.get("verdict", "kept" if keep else "reverted" if keep is False else "")),
         str(value.get("words", "")),
         Difference(**change) if change else None,
         {name: Difference(**fall) for name, fall in broken.items()},

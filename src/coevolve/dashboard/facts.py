@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve import __version__
-from coevolve.core.rollout import Rollout
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
 from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
-from coevolve.dashboard.record import Record, read_record, read_rollouts, read_rows
+from coevolve.dashboard.record import (
+    Record,
+    Tried,
+    read_record,
+    read_rollouts,
+    read_rows,
+    read_tried,
+)
 from coevolve.dashboard.timing import Timing, timing_of
 
 
@@ -72,7 +78,7 @@ class Facts(NamedTuple):
 def facts_of(folder: Path) -> Facts:
     """Read a run folder."""
     record = read_record(folder)
-    gates: dict[int | None, list[Rollout]] = {None: gate_rollouts(record, None)}
+    gates: dict[int | None, list[Tried]] = {None: gate_rollouts(record, None)}
     gates |= {number: gate_rollouts(record, number) for number in record.rounds}
     head = headline_of(record, gates)
     knobs = knobs_by_round(record)
@@ -81,7 +87,11 @@ def facts_of(folder: Path) -> Facts:
     rest = {
         "curves": curves_of(record),
         "levels": levels_of(record, knobs),
-        "boards": boards_of(record, gates[None], gates[head.final_round]),
+        "boards": boards_of(
+            record,
+            read_rollouts(record, gate_place(record, None)),
+            read_rollouts(record, gate_place(record, head.final_round)),
+        ),
         "timing": timing_of(record, drawing(record, gates)),
     }
     times = [event.time for event in record.events]
@@ -102,17 +112,21 @@ def facts_of(folder: Path) -> Facts:
     )
 
 
-def gate_rollouts(record: Record, number: int | None) -> list[Rollout]:
+def gate_place(record: Record, number: int | None) -> Path:
+    return record.folder / "base" / "gate" if number is None else record.place(number, "gate")
+
+
+def gate_rollouts(record: Record, number: int | None) -> list[Tried]:
     """The gate rollouts of a round, or of the base policy."""
-    place = record.folder / "base" / "gate" if number is None else record.place(number, "gate")
-    found = read_rollouts(record, place)
+    place = gate_place(record, number)
+    found = read_tried(record, place)
     phase = record.phase(number or 0, "base" if number is None else "gate")
     if phase and not found:
         record.trouble(f"the gate rollouts are missing: {place.relative_to(record.folder)}")
     return found
 
 
-def drawing(record: Record, gates: dict[int | None, list[Rollout]]) -> dict[tuple[int, str], float]:
+def drawing(record: Record, gates: dict[int | None, list[Tried]]) -> dict[tuple[int, str], float]:
     """Seconds spent on drawing answers, by round and phase, as the rollouts have it."""
     found = {(0, "base"): float(sum(one.seconds for one in gates[None]))}
     for number in record.rounds:

@@ -1,9 +1,8 @@
 """Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from coevolve.core.rollout import Rollout
-from coevolve.dashboard.record import Record
+from coevolve.dashboard.record import Record, Tried
 from coevolve.dashboard.shown import percent
 from coevolve.evaluation.paired import Difference, paired
 from coevolve.evaluation.statistics import Rate, wilson
@@ -39,11 +38,11 @@ class Headline(NamedTuple):
     """Phases that recorded what they spent."""
 
 
-def headline_of(record: Record, gates: dict[int | None, list[Rollout]]) -> Headline:
+def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headline:
     """From the gate rollouts of the base policy (None) and of each round."""
     judged = [number for number in record.rounds if record.phase(number, "gate")]
-    kept = [number for number in judged if record.payload(number, "gate").get("keep")]
-    last = kept[-1] if kept else None
+    kept = [number for number in judged if keeps(record.payload(number, "gate"))]
+    last = standing(record, kept, gates)
     base, final = rate(gates.get(None, [])), rate(gates.get(last, []))
     if base is None and (counted := record.payload(0, "base")).get("n"):
         base = wilson(int(counted["valid"]), int(counted["n"]))
@@ -59,16 +58,30 @@ def headline_of(record: Record, gates: dict[int | None, list[Rollout]]) -> Headl
     )  # fmt: skip
 
 
-def rate(rollouts: list[Rollout]) -> Rate | None:
+def keeps(verdict: dict[str, Any]) -> bool | None:
+    """Whether a recorded verdict keeps a version; None where there is none."""
+    if "keep" in verdict:
+        return bool(verdict["keep"])
+    return verdict["verdict"] in ("kept", "root") if "verdict" in verdict else None
+
+
+def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried]]) -> int | None:
+    """The version in force: of rounds the last that was kept, of a tree the best of them."""
+    if not kept or "versions" not in record.config:
+        return kept[-1] if kept else None
+    return max(kept, key=lambda number: found.value if (found := rate(gates[number])) else -1.0)
+
+
+def rate(rollouts: list[Tried]) -> Rate | None:
     """Share of valid rollouts, None without any."""
-    valid = sum(one.outcome.valid for one in rollouts)
+    valid = sum(one.valid for one in rollouts)
     return wilson(valid, len(rollouts)) if rollouts else None
 
 
-def compare(record: Record, before: list[Rollout], after: list[Rollout]) -> Difference | None:
+def compare(record: Record, before: list[Tried], after: list[Tried]) -> Difference | None:
     """The change on the tasks that both have tried; None if there are none."""
-    earlier = {(one.task_id, one.sample): float(one.outcome.valid) for one in before}
-    later = {(one.task_id, one.sample): float(one.outcome.valid) for one in after}
+    earlier = {(one.task_id, one.sample): float(one.valid) for one in before}
+    later = {(one.task_id, one.sample): float(one.valid) for one in after}
     both = [key for key in earlier if key in later]
     if before and after and (len(both) < len(earlier) or len(both) < len(later)):
         record.trouble(

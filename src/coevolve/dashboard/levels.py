@@ -3,6 +3,7 @@
 from itertools import pairwise
 from typing import NamedTuple
 
+from coevolve.dashboard.headline import keeps
 from coevolve.dashboard.record import Record
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.evolution.deciding import first_knobs
@@ -57,11 +58,9 @@ def knobs_by_round(record: Record) -> list[Knobs]:
 def incumbent_after(record: Record, knobs: list[Knobs], number: int) -> Knobs:
     """What stood when a round's engineers were asked: after a revert, the last that was kept."""
     kept = [
-        past
-        for past in range(min(number + 1, len(knobs)))
-        if record.payload(past, "gate").get("keep")
+        past for past in range(min(number + 1, len(knobs))) if keeps(record.payload(past, "gate"))
     ]
-    reverted = record.payload(number, "gate").get("keep") is False
+    reverted = keeps(record.payload(number, "gate")) is False
     return knobs[kept[-1]] if reverted and kept else knobs[min(number, len(knobs) - 1)]
 
 

@@ -21,6 +21,15 @@ from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 
 
+class Tried(NamedTuple):
+    """A rollout as far as rates need it."""
+
+    task_id: str
+    sample: int
+    valid: bool
+    seconds: float
+
+
 class Record(NamedTuple):
     """What is known of a run."""
 
@@ -34,6 +43,8 @@ class Record(NamedTuple):
     """As the ledger has it; `broken off` for one that was killed, `unknown` without a ledger."""
     problems: list[str]
     """What is missing or broken, in the order in which it was found."""
+    phases: dict[tuple[int | None, str | None], Event]
+    """What each phase of each round recorded."""
 
     def payload(self, number: int, phase: str) -> dict[str, Any]:
         """What a phase recorded; empty if there is nothing."""
@@ -41,10 +52,7 @@ class Record(NamedTuple):
         return event.payload if event else {}
 
     def phase(self, number: int, name: str) -> Event | None:
-        for event in self.events:
-            if event.kind == "phase" and event.round == number and event.phase == name:
-                return event
-        return None
+        return self.phases.get((number, name))
 
     @property
     def rounds(self) -> range:
@@ -82,13 +90,21 @@ def read_record(folder: Path) -> Record:
     config = next((event.payload for event in events if event.kind == "created"), {})
     experiment = domain = None
     try:
-        experiment = make_experiment(config, "the configuration of the run") if config else None
+        experiment = experiment_of(config) if config else None
         domain = get_domain(experiment.domain) if experiment else None
     except CoevolveError as error:
         problems.append(str(error))
     if not config:
         problems.append("the configuration of the run is lost: knobs and boards cannot be shown")
-    return Record(folder, tuple(events), config, experiment, domain, state, problems)
+    phases = {(event.round, event.phase): event for event in events if event.kind == "phase"}
+    return Record(folder, tuple(events), config, experiment, domain, state, problems, phases)
+
+
+def experiment_of(config: dict[str, Any]) -> Experiment:
+    """The experiment of a run; of a tree of versions, what it has in common with rounds."""
+    if "versions" in config:
+        config = {name: value for name, value in config.items() if name in Experiment.model_fields}
+    return make_experiment(config, "the configuration of the run")
 
 
 def read_copies(folder: Path, problems: list[str]) -> list[Event]:
@@ -114,6 +130,12 @@ def read_copies(folder: Path, problems: list[str]) -> list[Event]:
 def read_rollouts(record: Record, place: Path) -> list[Rollout]:
     """All rollouts below a folder; labels are text, as the files have them."""
     return [rollout_of(row) for row in read_rows(record, place)]
+
+
+def read_tried(record: Record, place: Path) -> list[Tried]:
+    """The same without text, labels and reward."""
+    rows = read_rows(record, place, list(Tried._fields))
+    return [Tried(**row) for row in rows]
 
 
 def read_rows(

@@ -58,6 +58,7 @@ def render(facts: Facts) -> str:
     page = templates().get_template("report.html")
     return page.render(
         facts=facts,
+        round_at="#round-",
         charts=chart_data(facts),
         config=json.dumps(facts.config, indent=2, ensure_ascii=False),
         policy=policy,

@@ -127,6 +127,32 @@ def rate_chart(facts: Any) -> RateChart | None:
     return RateChart(width, bottom + 26, left, bottom, grid, ticks, series)
 
 
+def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
+    """Rates side by side with their intervals; where there are many, not each has its name."""
+    left, top, bottom = 44, 8, 96
+    gap = max(14, min(34, 900 // max(1, len(pairs))))
+    high = min(1.0, (int(10 * max(rate.high for _, rate in pairs)) + 1) / 10)
+
+    def height_of(value: float) -> float:
+        return bottom - (bottom - top) * value / high
+
+    dots = [
+        Dot(left + 15 + index * gap, height_of(rate.value), height_of(rate.high),
+            height_of(rate.low), rate, False, f"version {label}")
+        for index, (label, rate) in enumerate(pairs)
+    ]  # fmt: skip
+    every = max(1, -(-30 // gap))
+    ticks = [(dot.x, pairs[i][0]) for i, dot in enumerate(dots) if i % every == 0]
+    grid = [(height_of(high * part), f"{100 * high * part:.0f} %") for part in (0.0, 0.5, 1.0)]
+    width = left + 30 + gap * max(1, len(pairs) - 1)
+    return RateChart(width, bottom + 22, left, bottom, grid, ticks, {"all": dots})
+
+
+def slug(text: str) -> str:
+    """A word that can be part of a class."""
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:40]
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "percent": percent,
     "points": points,
@@ -139,4 +165,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "polyline": polyline,
     "places": places,
     "rate_chart": rate_chart,
+    "slug": slug,
+    "strip": strip,
 }

@@ -8,6 +8,21 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+WORDS = {
+    "base": "measuring the base policy on the gate",
+    "train": "training",
+    "dev": "measuring on dev",
+    "gate": "measuring on the gate",
+    "noise": "measuring the noise floor",
+    "diagnose": "asking every diagnostic",
+    "propose": "engineers propose",
+    "backtest": "trying proposals before they are trained",
+    "skill": "learning from the verdict",
+    "diagnostics": "looking for diagnostics that explain it",
+    "final": "measuring on the test split",
+}
+"""What a run does in a phase, for people."""
+
 
 class Finished(NamedTuple):
     """A phase that is over."""

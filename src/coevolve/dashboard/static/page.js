@@ -1,7 +1,8 @@
-/* Draws the training curves, and lets films be paused and parts be unfolded. Loads nothing. */
+/* Draws the training curves, and lets films be paused and parts be unfolded. Loads nothing.
+   `coevolveShow` does it again where a page was replaced. */
 (function () {
   "use strict";
-  var data = JSON.parse(document.getElementById("chart-data").textContent);
+  var data = { steps: [], bounds: [], curves: {} };
   var plots = [];
 
   function colour(name) {
@@ -111,30 +112,47 @@
     });
   }
 
-  if (data.steps.length) document.querySelectorAll(".chart").forEach(draw);
-  document.documentElement.dataset.charts = String(plots.length);
+  function play(film, running) { if (running) film.unpauseAnimations(); else film.pauseAnimations(); }
+
+  function run(pause, running) {
+    document.querySelectorAll(".film svg").forEach(function (film) { play(film, running); });
+    pause.setAttribute("aria-pressed", String(!running));
+    pause.textContent = running ? "Pause the films" : "Play the films";
+  }
+
+  function open(unfold, all) {
+    document.querySelectorAll("details").forEach(function (part) { part.open = all; });
+    unfold.setAttribute("aria-pressed", String(all));
+    unfold.textContent = all ? "Fold all" : "Unfold all";
+  }
+
+  function show() {
+    var written = document.getElementById("chart-data");
+    data = written ? JSON.parse(written.textContent) : { steps: [], bounds: [], curves: {} };
+    plots.forEach(function (pair) { pair[1].destroy(); });
+    plots = [];
+    if (data.steps.length) document.querySelectorAll(".chart").forEach(draw);
+    document.documentElement.dataset.charts = String(plots.length);
+    var pause = document.getElementById("pause");
+    if (pause && window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(pause, false);
+  }
+
+  document.addEventListener("click", function (event) {
+    var button = event.target.closest("button");
+    if (!button) return;
+    var pressed = button.getAttribute("aria-pressed") === "true";
+    if (button.id === "pause") run(button, pressed);
+    if (button.id === "unfold") open(button, !pressed);
+  });
   window.addEventListener("resize", redraw);
   ["(prefers-color-scheme: dark)", "print"].forEach(function (query) {
     window.matchMedia(query).addEventListener("change", redraw);
   });
-
-  var films = document.querySelectorAll(".film svg"), pause = document.getElementById("pause");
-  function run(running) {
-    films.forEach(function (film) { if (running) film.unpauseAnimations(); else film.pauseAnimations(); });
-    pause.setAttribute("aria-pressed", String(!running));
-    pause.textContent = running ? "Pause the films" : "Play the films";
-  }
-  if (pause) {
-    pause.addEventListener("click", function () { run(pause.getAttribute("aria-pressed") === "true"); });
-    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(false);
-  }
-
-  var unfold = document.getElementById("unfold"), parts = document.querySelectorAll("details");
-  function open(all) {
-    parts.forEach(function (part) { part.open = all; });
-    unfold.setAttribute("aria-pressed", String(all));
-    unfold.textContent = all ? "Fold all" : "Unfold all";
-  }
-  unfold.addEventListener("click", function () { open(unfold.getAttribute("aria-pressed") !== "true"); });
-  window.addEventListener("beforeprint", function () { open(true); });
+  window.addEventListener("beforeprint", function () {
+    var unfold = document.getElementById("unfold");
+    if (unfold) open(unfold, true);
+    else document.querySelectorAll("details").forEach(function (part) { part.open = true; });
+  });
+  window.coevolveShow = show;
+  show();
 })();

@@ -1,0 +1,71 @@
+"""`coevolve serve`: the dashboard over a folder of runs."""
+
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coevolve.core.errors import UserError
+
+TOKEN = "COEVOLVE_TOKEN"
+"""Environment variable: what a browser elsewhere has to know."""
+FEWEST = 16
+
+
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[RUNS_FOLDER]", help="Folder that holds runs.")
+    ] = Path("runs"),
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; others than this machine's need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8642,
+    show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+) -> None:
+    """Look at runs in a browser, live, and answer those that wait for a person.
+
+    Only this machine can reach it. At any other --host a token is needed, which is read from
+    COEVOLVE_TOKEN or made up and printed. Nothing is loaded from elsewhere.
+    """
+    from coevolve.dashboard.web.app import make_app
+    from coevolve.dashboard.web.guard import is_local
+
+    try:
+        import uvicorn
+    except ImportError:
+        raise UserError("the dashboard needs uvicorn: pip install 'coevolve[serve]'") from None
+    token = "" if is_local(host) else chosen_token()
+    app = make_app(folder, token)
+    listening = bound(host, port)
+    place = listening.getsockname()[1]
+    name = f"[{host}]" if ":" in host else host
+    address = f"http://{name}:{place}/" + (f"?token={token}" if token else "")
+    print(f"serving {folder} at {address} (Ctrl-C ends it)", flush=True)
+    if show:
+        typer.launch(address)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def chosen_token() -> str:
+    """The token of the environment, or a new one."""
+    token = os.environ.get(TOKEN, "")
+    if token and len(token) < FEWEST:
+        raise UserError(f"{TOKEN} has {len(token)} characters; use at least {FEWEST}")
+    return token or secrets.token_urlsafe(24)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens, or an error that says why not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UserError(
+            f"cannot listen at {host}:{port}: {error.strerror}; take another --port or --host"
+        ) from None

@@ -1,0 +1,230 @@
+"""The server: addresses to pages, for browsers and for scripts.
+
+    /                       every run             /compare[/NAME]   arms side by side
+    /runs/RUN               one run               /skills           what held
+    /runs/RUN/PAGE[/...]    lineage, rounds, diagnostics, rollouts, ledger
+    /runs/RUN/live, /live   server-sent events    /runs/RUN/answer  what a person decides (POST)
+
+Every page has a twin for scripts: `?format=json`.
+"""
+
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from coevolve.core.errors import CoevolveError, UserError
+from coevolve.dashboard.web import rendering
+from coevolve.dashboard.web.guard import LOCAL, Guard, from_here, same
+from coevolve.dashboard.web.kept import Kept
+from coevolve.dashboard.web.pages.registry import OF_RUN, WHOLE
+from coevolve.dashboard.web.places import Place
+from coevolve.dashboard.web.site import Address, Missing, Page, Site
+from coevolve.dashboard.web.steering import decide
+from coevolve.dashboard.web.streaming import Streams
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+
+LARGEST_FORM = 50_000
+"""Bytes."""
+RENDERED = 400
+"""Pages that are kept as bytes."""
+LARGEST_KEPT = 2_000_000
+
+
+class Dashboard:
+    """Answers requests; each method is one kind of address."""
+
+    def __init__(self, root: Path) -> None:
+        self.site = Site(root)
+        self.rendered = Kept(RENDERED)
+        self.streams = Streams()
+
+    def page(self, request: "Request", name: str, rest: str = "") -> "Response":
+        """A page about all runs."""
+        query = query_of(request)
+        runs = self.site.places.runs().values()
+        stamp = tuple(self.site.places.stamp(place) for place in runs) if name == "runs" else None
+        return self.answer(request, WHOLE[name], Address(None, rest, query), name, stamp)
+
+    def of_run(self, request: "Request", address: str) -> "Response":
+        """A page about one run."""
+        found = self.site.places.find(address)
+        if found is None:
+            return self.problem(request, 404, f"there is no run {address:.200} in this folder")
+        place, rest = found
+        name, _, rest = rest.partition("/")
+        if name not in OF_RUN:
+            return self.problem(request, 404, f"there is no page {name:.60}", place)
+        asked = self.site.asking.asked.get(place.name)
+        stamp = (self.site.places.stamp(place), asked and (asked.busy, asked.ended))
+        show, address_of = OF_RUN[name], Address(place, rest, query_of(request))
+        return self.answer(request, show, address_of, name, stamp)
+
+    def answer(
+        self, request: "Request", show: Any, address: Address, tab: str, stamp: object
+    ) -> "Response":
+        as_json = address.query.get("format") == "json"
+        key = (request.url.path, tuple(sorted(address.query.items())))
+        known = self.rendered.known(key, stamp) if stamp is not None else None
+        if known is not None:
+            return self.respond(request, 200, known[0], as_json)
+        try:
+            page: Page = show(self.site, address)
+            run = self.site.glance(address.run) if address.run else None
+            body = (
+                rendering.as_json(page, run)
+                if as_json
+                else rendering.html(page, run, tab, request.url.path)
+            )
+        except Missing as error:
+            return self.problem(request, 404, str(error), address.run)
+        except UserError as error:
+            return self.problem(request, 400, str(error), address.run)
+        except CoevolveError as error:
+            return self.problem(request, 500, str(error), address.run)
+        if stamp is not None and not page.draft and len(body) < LARGEST_KEPT:
+            self.rendered.keep(key, stamp, body)
+        return self.respond(request, 200, body, as_json)
+
+    def problem(
+        self, request: "Request", status: int, words: str, place: Place | None = None
+    ) -> "Response":
+        """What is wrong, on a page like any other."""
+        page = Page("web/problem.html", "Problem", {"words": words, "status": status})
+        run = self.site.glance(place) if place else None
+        as_json = request.query_params.get("format") == "json"
+        body = (
+            rendering.as_json(page, run)
+            if as_json
+            else rendering.html(page, run, "problem", request.url.path)
+        )
+        return self.respond(request, status, body, as_json)
+
+    def respond(self, request: "Request", status: int, body: bytes, as_json: bool) -> "Response":
+        from fastapi import Response
+
+        kind = "application/json" if as_json else "text/html; charset=utf-8"
+        if not as_json:
+            form = request.scope["session"].form
+            body = body.replace(rendering.MARK.encode(), form.encode())
+        return Response(body, status, {"cache-control": "no-store"}, kind)
+
+    def decide(self, request: "Request", address: str, body: bytes) -> "Response":
+        """Record an answer, and go back to the run."""
+        from fastapi.responses import RedirectResponse
+
+        found = self.site.places.find(address)
+        if found is None or found[1]:
+            return self.problem(request, 404, f"there is no run {address:.200} in this folder")
+        place = found[0]
+        try:
+            form = dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True))
+        except ValueError:
+            return self.problem(request, 400, "the form cannot be read", place)
+        session = request.scope["session"]
+        if not from_here(request.headers) or not same(form.get("form", ""), session.form):
+            words = "this form is not of a page of yours; open the run again and repeat"
+            return self.problem(request, 403, words, place)
+        try:
+            decide(place, form)
+        except CoevolveError as error:
+            return self.problem(request, 409, str(error), place)
+        return RedirectResponse(rendering.at("runs", place.name), 303)
+
+
+def make_app(root: Path, token: str = "", hosts: tuple[str, ...] = LOCAL) -> Guard:
+    """The whole dashboard over a folder of runs."""
+    try:
+        from fastapi import FastAPI
+    except ImportError:
+        raise UserError("the dashboard needs fastapi: pip install 'coevolve[serve]'") from None
+    dashboard = Dashboard(root)
+    app = FastAPI(title="coevolve", docs_url=None, redoc_url=None, openapi_url=None)
+    add_routes(app, dashboard)
+    guarded = Guard(app, token, hosts)
+    guarded.dashboard = dashboard  # type: ignore[attr-defined]
+    return guarded
+
+
+def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
+    """Every address."""
+    from fastapi import Request, Response
+    from fastapi.concurrency import run_in_threadpool
+    from fastapi.responses import StreamingResponse
+
+    places = dashboard.site.places
+
+    def runs(request: Request) -> Response:
+        return dashboard.page(request, "runs")
+
+    def whole(request: Request) -> Response:
+        _, name, *rest = request.url.path.split("/", 2)
+        return dashboard.page(request, name, "/".join(rest).strip("/"))
+
+    def of_run(request: Request, address: str) -> Response:
+        return dashboard.of_run(request, address)
+
+    def static(request: Request, name: str) -> Response:
+        if name not in rendering.static():
+            return dashboard.problem(request, 404, f"there is no file {name:.60}")
+        body, kind = rendering.static()[name]
+        return Response(body, 200, {"cache-control": "max-age=31536000, immutable"}, kind)
+
+    async def live(request: Request, address: str = "") -> Response:
+        found = places.find(address) if address else None
+        if dashboard.streams.full or (address and (found is None or found[1])):
+            return Response(status_code=503 if found or not address else 404)
+
+        def stamp() -> object:
+            if found is not None:
+                return places.stamp(found[0])
+            return [places.stamp(place) for place in places.runs().values()]
+
+        return StreamingResponse(
+            dashboard.streams.follow(stamp),
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+            media_type="text/event-stream",
+        )
+
+    async def decided(request: Request, address: str) -> Response:
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_FORM:
+                return Response(status_code=413)
+        return await run_in_threadpool(dashboard.decide, request, address, body)
+
+    async def broken(request: Request, error: Exception) -> Response:
+        # A named capture point: whatever a page stumbles over, the others go on.
+        traceback.print_exception(error, file=sys.stderr)
+        words = f"this page cannot be shown: {type(error).__name__}: {error}"[:500]
+        return await run_in_threadpool(dashboard.problem, request, 500, words)
+
+    app.add_api_route("/", runs)
+    app.add_api_route("/runs", runs)
+    app.add_api_route("/compare", whole)
+    app.add_api_route("/compare/{rest:path}", whole)
+    app.add_api_route("/skills", whole)
+    app.add_api_route("/static/{name}", static)
+    app.add_api_route("/live", live)
+    app.add_api_route("/runs/{address:path}/live", live)
+    app.add_api_route("/runs/{address:path}/answer", decided, methods=["POST"])
+    app.add_api_route("/runs/{address:path}", of_run)
+    app.add_exception_handler(404, unknown(dashboard))
+    app.add_exception_handler(Exception, broken)
+
+
+def unknown(dashboard: Dashboard) -> Any:
+    async def answer(request: "Request", error: Exception) -> "Response":
+        from fastapi.concurrency import run_in_threadpool
+
+        return await run_in_threadpool(dashboard.problem, request, 404, "there is no such page")
+
+    return answer
+
+
+def query_of(request: "Request") -> dict[str, str]:
+    return dict(request.query_params.items())

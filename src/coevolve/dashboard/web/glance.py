@@ -1,0 +1,150 @@
+"""A run at a glance: from its ledger alone, so that a list of many runs is quick.
+
+Invariant: a ledger that cannot be read gives a glance that says so, never an error.
+"""
+
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from coevolve.core.errors import LedgerError
+from coevolve.dashboard.headline import keeps
+from coevolve.dashboard.record import experiment_of
+from coevolve.dashboard.web.places import Place
+from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.harness.budget import Spent
+from coevolve.harness.experiment import Experiment
+from coevolve.ledger.approval import Question, waiting
+from coevolve.ledger.events import Event
+from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.watching import WORDS
+
+
+class Glance(NamedTuple):
+    """Where a run stands."""
+
+    name: str
+    state: str
+    round: int | None
+    phase: str
+    """What it is at, in words; empty if at nothing."""
+    planned: int | None
+    """Rounds or versions."""
+    tree: bool
+    judged: int
+    kept: int
+    base: Rate | None
+    dev: Rate | None
+    """Of the last version that was measured."""
+    change: dict[str, Any] | None
+    """Of the last version that was judged, paired, with its n."""
+    rollouts: int
+    tokens: int
+    budget: dict[str, tuple[float, float]]
+    """Used and allowed, of what has a limit."""
+    began: str
+    last: str
+    events: int
+    domain: str
+    policy: str
+    engineers: str
+    question: Question | None
+    problem: str
+
+    @property
+    def going(self) -> bool:
+        return self.state in ("running", "waiting", "new")
+
+
+def glance_of(place: Place) -> Glance:
+    """Read what is needed of a ledger, which is little."""
+    try:
+        with Ledger.open(place.folder) as ledger:
+            return read(place, ledger)
+    except (LedgerError, ValidationError, KeyError, TypeError, ValueError) as error:
+        return unreadable(place, " ".join(str(error).split())[:400])
+
+
+def read(place: Place, ledger: Ledger) -> Glance:
+    summary = ledger.summary()
+    state = summary["state"]
+    if state == "running" and summary["process"] is None:
+        state = "broken off"
+    round, phase = summary["round"], summary["phase"]
+    config = ledger.config
+    experiment = known(config)
+    small = {name: ledger.members(name) for name in ("spent", "change", "keep", "verdict")}
+    judged = {number: {"keep": value} for number, value in small["keep"]}
+    judged |= {
+        number: {"verdict": value}
+        for number, value in small["verdict"]
+        if isinstance(value, str) and value != "rejected" and number not in judged
+    }
+    spent = sum_of(small["spent"])
+    limits = experiment.budget.limits() if experiment else {}
+    base = ledger.find("phase/0/base")
+    versions = config.get("versions")
+    return Glance(
+        name=place.name, state=state, round=round,
+        phase=words(phase) if state in ("running", "waiting") else "",
+        planned=versions
+        if isinstance(versions, int)
+        else experiment.rounds if experiment else None,
+        tree="versions" in config,
+        judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
+        base=base_rate(base), dev=last_dev(ledger, round),
+        change=next((value for _, value in reversed(small["change"]) if value), None),
+        rollouts=spent.rollouts, tokens=spent.tokens,
+        budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
+        began=summary["first"], last=summary["last"], events=sum(summary["counts"].values()),
+        domain=str(config.get("domain", "")), policy=str(config.get("policy", "")),
+        engineers=", ".join(map(str, config.get("engineers") or ())),
+        question=waiting(ledger) if state == "waiting" else None, problem="",
+    )  # fmt: skip
+
+
+def known(config: dict[str, Any]) -> Experiment | None:
+    try:
+        return experiment_of(config)
+    except Exception:  # whatever is wrong with a configuration, the run page says it
+        return None
+
+
+def words(phase: str | None) -> str:
+    if phase is None:
+        return ""
+    return WORDS.get(phase.partition("-")[0], phase)
+
+
+def sum_of(members: list[tuple[int, Any]]) -> Spent:
+    """What the phases spent, as far as that can be read."""
+    total = Spent()
+    for _, value in members:
+        try:
+            total += Spent.model_validate(value)
+        except ValidationError:
+            continue
+    return total
+
+
+def base_rate(event: Event | None) -> Rate | None:
+    found = event.payload if event else {}
+    return wilson(int(found["valid"]), int(found["n"])) if found.get("n") else None
+
+
+def last_dev(ledger: Ledger, round: int | None) -> Rate | None:
+    """The dev rate of the last version that has one, of the last two."""
+    for number in range(round or 0, max(-1, (round or 0) - 2), -1):
+        event = ledger.find(f"phase/{number}/dev")
+        cells = event.payload.get("cells", ()) if event else ()
+        if n := sum(cell["n"] for cell in cells):
+            return wilson(sum(cell["valid"] for cell in cells), n)
+    return None
+
+
+def unreadable(place: Place, problem: str) -> Glance:
+    return Glance(
+        name=place.name, state="unknown", round=None, phase="", planned=None, tree=False, judged=0,
+        kept=0, base=None, dev=None, change=None, rollouts=0, tokens=0, budget={}, began="",
+        last="", events=0, domain="", policy="", engineers="", question=None, problem=problem,
+    )  # fmt: skip

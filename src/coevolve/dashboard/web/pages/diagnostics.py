@@ -1,0 +1,111 @@
+"""Diagnostics by version, with alarms, and the rollouts behind each reading."""
+
+from typing import Any
+
+from coevolve.core.errors import CoevolveError
+from coevolve.dashboard.proposals import written
+from coevolve.dashboard.web.asking import behind, diagnostic_of, known_versions
+from coevolve.dashboard.web.browsing import whole
+from coevolve.dashboard.web.places import Place
+from coevolve.dashboard.web.site import Address, Missing, Page, Site
+
+COLUMNS = 10
+"""Versions on one page."""
+LIMIT = 50
+"""Rollouts behind a reading."""
+
+
+def show(site: Site, address: Address) -> Page:
+    """The matrix, or one diagnostic."""
+    place = address.run
+    assert place is not None
+    if address.rest:
+        return one(site, address, place)
+    asked = site.asking.health(place, site.places.stamp(place))
+    if asked.health is None:
+        values: dict[str, Any] = {"busy": asked.busy, "problems": [asked.error] * bool(asked.error)}
+        return Page("web/asking.html", f"{place.name}: diagnostics", values, draft=asked.busy)
+    health = asked.health
+    only = address.query.get("only", "")
+    key = ("matrix", asked.ended, whole(address.query, "until"), only)
+    values = site.kept.get(
+        (place.name, "matrix", key[2:]),
+        key,
+        lambda: matrix(health, whole(address.query, "until"), only),
+    )
+    values = {**values, "busy": asked.busy, "seconds": asked.ended - asked.began}
+    return Page("web/diagnostics.html", f"{place.name}: diagnostics", values)
+
+
+def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, Any]:
+    """Rows of readings for some of the versions, the last of them `until`."""
+    findings = health["findings"]
+    versions = sorted({r["version"] for one in findings for r in one["readings"]})
+    shown = [version for version in versions if until is None or version <= until][-COLUMNS:]
+    rows = []
+    for finding in findings:
+        readings = {reading["version"]: reading for reading in finding["readings"]}
+        if not readings and not finding["error"]:
+            continue
+        if only == "alarms" and not any(readings[v]["level"] for v in shown if v in readings):
+            continue
+        diagnostic = finding["diagnostic"]
+        rows.append(
+            {
+                "name": diagnostic["name"], "layer": diagnostic["layer"],
+                "question": diagnostic["question"], "blocks": diagnostic["blocks"],
+                "error": written(finding["error"]), "trend": finding["trend"],
+                "cells": [readings.get(version) for version in shown],
+                "behind": bool(diagnostic["rollouts"]),
+            }
+        )  # fmt: skip
+    asked_nothing = [
+        f["diagnostic"]["name"] for f in findings if not f["readings"] and not f["error"]
+    ]
+    at = versions.index(shown[0]) if shown else 0
+    later = [version for version in versions if shown and version > shown[-1]]
+    return {
+        "rows": rows, "versions": shown, "all_versions": len(versions), "only": only,
+        "alarms": [alarm for alarm in health["alarms"] if alarm["version"] in shown],
+        "all_alarms": len(health["alarms"]), "silent": asked_nothing,
+        "earlier": versions[at - 1] if at > 0 else None,
+        "later": later[min(len(later), COLUMNS) - 1] if later else None,
+        "problems": [f"{one['file']} cannot be read: {one['reason']}" for one in health["broken"]],
+    }  # fmt: skip
+
+
+def one(site: Site, address: Address, place: Place) -> Page:
+    """One diagnostic: what it asks, its readings, and the rollouts behind one of them."""
+    try:
+        diagnostic = diagnostic_of(place.folder, address.rest)
+    except CoevolveError as error:
+        raise Missing(str(error)) from None
+    asked = site.asking.health(place, site.places.stamp(place))
+    findings = asked.health["findings"] if asked.health else []
+    finding = next((f for f in findings if f["diagnostic"]["name"] == diagnostic.name), None)
+    readings = finding["readings"] if finding else []
+    version = whole(address.query, "version")
+    if version is None:
+        alarming = [r["version"] for r in readings if r["level"]]
+        versions = known_versions(place.folder)
+        version = (alarming or versions or [0])[-1]
+    found, problem = None, ""
+    if diagnostic.rollouts:
+        try:
+            found = site.of(
+                place, ("behind", diagnostic.name, version),
+                lambda: behind(place.folder, diagnostic, version, LIMIT),
+            )  # fmt: skip
+        except CoevolveError as error:
+            problem = str(error)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
+    values = {
+        "diagnostic": diagnostic,
+        "readings": readings,
+        "version": version,
+        "rollouts": rows,
+        "limit": LIMIT,
+        "busy": asked.busy,
+        "problems": [problem] if problem else [],
+    }
+    return Page("web/diagnostic.html", f"{place.name}: {diagnostic.name}", values)

@@ -1,0 +1,101 @@
+"""The ledger as a log to search in, and one event whole."""
+
+import json
+from collections import Counter
+from typing import NamedTuple
+
+from coevolve.dashboard.proposals import written
+from coevolve.dashboard.record import Record
+from coevolve.dashboard.web.browsing import whole
+from coevolve.dashboard.web.site import Address, Missing, Page, Site
+from coevolve.ledger.events import Event
+
+PAGE = 100
+BEGINNING = 300
+"""Characters of a payload that a line has."""
+LONGEST = 400_000
+"""Characters of a payload that a page shows; its JSON twin has all of them."""
+
+
+class Line(NamedTuple):
+    """An event as a line of the log."""
+
+    number: int
+    time: str
+    kind: str
+    round: int | None
+    phase: str | None
+    seconds: float | None
+    size: int
+    """Characters of its payload as JSON."""
+    begins: str
+
+
+class Log(NamedTuple):
+    """All lines, the newest first, each with the text that is searched."""
+
+    lines: list[Line]
+    texts: list[str]
+    kinds: dict[str, int]
+
+
+def show(site: Site, address: Address) -> Page:
+    """Events that match, the newest first; of a broken ledger, the copies of its phases."""
+    place = address.run
+    assert place is not None
+    record = site.record(place)
+    if address.rest:
+        return one(place.name, record, address.rest)
+    log = site.of(place, "log", lambda: log_of(record))
+    query = address.query
+    words, kind, round = query.get("search", ""), query.get("kind", ""), whole(query, "round")
+    needles = [word.casefold() for word in words.split()]
+    found = [
+        line
+        for line, text in zip(log.lines, log.texts, strict=True)
+        if (not kind or line.kind == kind)
+        and (round is None or line.round == round)
+        and all(needle in text for needle in needles)
+    ]
+    pages = max(1, -(-len(found) // PAGE))
+    page = min(pages, max(1, whole(query, "page") or 1))
+    values = {
+        "lines": found[(page - 1) * PAGE : page * PAGE], "n": len(found), "page": page,
+        "pages": pages, "kinds": log.kinds,
+        "filter": {"search": words, "kind": kind, "round": "" if round is None else str(round)},
+        "problems": record.problems,
+    }  # fmt: skip
+    return Page("web/ledger.html", f"{place.name}: ledger", values)
+
+
+def log_of(record: Record) -> Log:
+    lines, texts = [], []
+    for event in reversed(record.events):
+        text = json.dumps(event.payload, ensure_ascii=False)
+        same = {name: getattr(event, name) for name in Line._fields if hasattr(event, name)}
+        lines.append(Line(**same, size=len(text), begins=text[:BEGINNING]))
+        texts.append(f"{event.kind} {event.phase or ''} {text}".casefold())
+    return Log(lines, texts, dict(Counter(event.kind for event in record.events)))
+
+
+def one(run: str, record: Record, name: str) -> Page:
+    """One event with its whole payload."""
+    found = [event for event in record.events if str(event.number) == name]
+    if not found:
+        raise Missing(f"run {run} has no event {name:.40}")
+    values = {
+        "event": found[0],
+        "payload": shown(found[0]),
+        "number": found[0].number,
+        "problems": record.problems,
+    }
+    return Page("web/event.html", f"{run}: event {name}", values)
+
+
+def shown(event: Event) -> str:
+    text = json.dumps(event.payload, indent=2, ensure_ascii=False)
+    # Cleaned piece by piece: a payload may be far longer than anything that a model wrote.
+    cut = text[:LONGEST]
+    parts = (cut[start : start + 20_000] for start in range(0, len(cut), 20_000))
+    more = f"\n… {len(text) - LONGEST:,} more characters" if len(text) > LONGEST else ""
+    return "".join(written(part) for part in parts) + more

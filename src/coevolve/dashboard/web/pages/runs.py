@@ -1,0 +1,27 @@
+"""Every run at a glance."""
+
+from coevolve.dashboard.web.site import Address, Page, Site
+
+ORDER = ("waiting", "running", "new", "failed", "broken off", "unknown", "stopped", "done")
+"""What needs somebody comes first."""
+
+
+def show(site: Site, address: Address) -> Page:
+    """All runs, those that wait for a person first, then the newest."""
+    found = [site.glance(place) for place in site.places.runs().values()]
+    found.sort(key=lambda one: one.last, reverse=True)
+    found.sort(key=lambda one: ORDER.index(one.state) if one.state in ORDER else len(ORDER))
+    words = address.query.get("search", "").casefold().split()
+    shown = [
+        one
+        for one in found
+        if all(w in f"{one.name} {one.state} {one.domain}".casefold() for w in words)
+    ]
+    values = {
+        "runs": shown,
+        "live": any(one.going for one in found),
+        "n": len(found),
+        "search": address.query.get("search", ""),
+        "folder": str(site.places.root),
+    }
+    return Page("web/runs.html", "Runs", values)

@@ -1,0 +1,210 @@
+"""The dashboard in a real browser, over runs that are really there, one of them going on.
+
+Screenshots of every page are left in `screenshots/`.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from runs import make_run
+from served import SKILL, failed_run, hostile_folder, rounds_run, tree_run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+                None)  # fmt: skip
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+SHOTS = Path(__file__).parents[2] / "screenshots"
+PATIENCE_MS = 20_000
+
+
+class Watched(NamedTuple):
+    """A page, and whatever went wrong in it."""
+
+    page: Any
+    address: str
+    wrong: list[str]
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.address + path, wait_until="load")
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    rounds_run(folder / "first")
+    tree_run(folder / "tree")
+    failed_run(folder / "failed")
+    (folder / "skills").mkdir()
+    (folder / "skills" / "cool.toml").write_text(SKILL)
+    (folder / "hostile").mkdir()
+    hostile_folder(folder / "hostile")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(root: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "coevolve", "serve", str(root), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
+        assert found
+        yield found.group()
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def watch(browser: Any, address: str, **options: Any) -> Watched:
+    """A page that notes every complaint, dialog and request to elsewhere."""
+    wrong: list[str] = []
+    page = browser.new_context(**options).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url),
+    )
+    return Watched(page, address, wrong)
+
+
+@pytest.fixture
+def wide(browser: Any, address: str) -> Iterator[Watched]:
+    watched = watch(browser, address, viewport={"width": 1280, "height": 900})
+    yield watched
+    assert watched.wrong == []
+    watched.page.context.close()
+
+
+PAGES = {
+    "runs": "/", "skills": "/skills", "compare": "/compare", "run": "/runs/first",
+    "tree": "/runs/tree", "failed": "/runs/failed", "lineage": "/runs/tree/lineage",
+    "version": "/runs/tree/lineage/3", "rounds": "/runs/first/rounds",
+    "round": "/runs/first/rounds/0", "diagnostics": "/runs/tree/diagnostics",
+    "rollouts": "/runs/tree/rollouts", "ledger": "/runs/first/ledger",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+def test_pages_fit_and_nothing_complains(
+    browser: Any, address: str, width: int, scheme: str
+) -> None:
+    SHOTS.mkdir(exist_ok=True)
+    watched = watch(browser, address, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    for name, path in PAGES.items():
+        page = watched.open(path)
+        page.wait_for_selector("#main h1")
+        if name == "run":
+            page.wait_for_function("document.querySelectorAll('canvas').length >= 5")
+        if name == "diagnostics":
+            page.wait_for_selector("table.matrix")
+        page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    assert watched.wrong == []
+    watched.page.context.close()
+
+
+def test_filters_change_the_rows_and_the_address(wide: Watched) -> None:
+    page = wide.open("/runs/tree/rollouts")
+    page.select_option("#filter-failure", "hole")
+    page.wait_for_url("**/rollouts?failure=hole")
+    verdicts = page.locator("table.list tbody td:nth-child(6)").all_inner_texts()
+    assert verdicts
+    assert {words.strip() for words in verdicts} == {"✗ hole"}
+    page.select_option("#filter-version", "3")
+    page.wait_for_url("**version=3*failure=hole")
+    page.reload()
+    assert page.locator("#filter-version").input_value() == "3"
+    page.go_back()
+    page.wait_for_url("**/rollouts?failure=hole")
+    assert "format=json" in page.locator("[data-json]").get_attribute("href")
+
+
+def test_from_an_alarm_to_the_rollouts_behind_it(wide: Watched) -> None:
+    page = wide.open("/runs/tree/diagnostics")
+    page.locator(".alarms a").first.click()
+    page.wait_for_selector("h1#diag-title")
+    links = page.locator("table.stack tbody th a")
+    if links.count():
+        links.first.click()
+        page.wait_for_selector("#turns-title")
+
+
+def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
+    page = wide.open("/runs/first/rollouts?source=gate&failure=failed")
+    page.locator("table.list tbody th a").first.click()
+    page.wait_for_selector(".film svg animate, .film svg animateTransform", state="attached")
+    assert "time step" in page.locator(".film svg title").first.text_content()
+    page.click("#pause")
+    assert page.locator("#pause").inner_text() == "Play the films"
+    page.screenshot(path=SHOTS / "rollout-1280-light.png", full_page=True)
+
+
+def test_keys_lead_everywhere(wide: Watched) -> None:
+    page = wide.open("/runs/tree")
+    page.keyboard.press("2")
+    page.wait_for_url("**/lineage")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/lineage/1")
+    page.keyboard.press("?")
+    assert page.locator("dialog#keys").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("6")
+    page.wait_for_url("**/ledger")
+    page.keyboard.press("/")
+    page.keyboard.type("backtest")
+    page.wait_for_url("**search=backtest")
+    assert page.locator("table.log tbody tr").count() == 12
+
+
+def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
+    """Begun before the page is opened, it waits; approved on the page, it ends; all of it live."""
+    rounds = make_run(root / "steered", ("prioritised", "greedy"), approval=["proposal"])
+    thread = threading.Thread(target=rounds.run, daemon=True)
+    page = wide.open("/")
+    thread.start()
+    page.wait_for_timeout(600)
+    page.goto(f"{wide.address}/runs/steered")
+    page.wait_for_selector(".listening:not([hidden])")
+    page.wait_for_selector("text=This run waits for you")  # by itself
+    page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
+    page.fill("#note", "fewer of them")
+    page.click("text=Revise with this note")
+    page.wait_for_selector("text=This run waits for you")
+    page.click("button:text-is('Approve')")
+    page.wait_for_selector(".run-name .state-done")  # by itself
+    thread.join(30)
+    answers = [event.payload["decision"] for event in rounds.ledger.events("answered")]
+    assert answers == ["revise", "approve"]
+    assert rounds.ledger.events("answered")[0].payload["note"] == "fewer of them"
+    rounds.ledger.close()
+
+
+def test_hostile_runs_do_nothing(wide: Watched) -> None:
+    page = wide.open("/?search=img")
+    page.locator("table.list tbody th a").first.click()
+    page.wait_for_selector("#headline-title")
+    for tab in range(1, 6):
+        page.locator(".tabs a").nth(tab).click()
+        page.wait_for_selector("#main h1")
+        assert page.evaluate("document.querySelectorAll('main img, main iframe').length") == 0
+    page.goto(f"{wide.address}/skills")
+    page.goto(f"{wide.address}/runs/hostile/tree/lineage/5")
+    assert "alert(1)" in page.inner_text("main")

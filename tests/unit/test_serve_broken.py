@@ -1,0 +1,117 @@
+"""Broken input: the page says what is broken and shows the rest."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import rounds_run, tree_run
+
+pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
+from fastapi.testclient import TestClient
+
+from coevolve.dashboard.web.app import make_app
+from coevolve.dashboard.web.counted import Counted
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    rounds_run(folder / "run")
+    tree_run(folder / "tree")
+    return folder
+
+
+@pytest.fixture
+def root(whole: Path, tmp_path: Path) -> Path:
+    shutil.copytree(whole, tmp_path / "runs")
+    return tmp_path / "runs"
+
+
+def client(root: Path) -> TestClient:
+    return TestClient(make_app(root), base_url="http://localhost")  # type: ignore[arg-type]
+
+
+def as_json(web: TestClient, path: str) -> dict[str, Any]:
+    answer = web.get(path, params={"format": "json"})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut", "missing"])
+def test_a_broken_ledger(root: Path, damage: str) -> None:
+    file = root / "run" / "ledger.db"
+    if damage == "missing":
+        file.unlink()
+    else:
+        data = file.read_bytes()
+        file.write_bytes(b"garbage" * 999 if damage == "garbage" else data[: len(data) // 3])
+    web = client(root)
+    runs = {one["name"]: one for one in as_json(web, "/")["runs"]}
+    assert runs["run"]["state"] == "unknown"
+    assert "ledger.db" in runs["run"]["problem"]
+    assert runs["tree"]["state"] == "done"
+    for page in ("", "/lineage", "/rounds", "/rounds/1", "/ledger", "/rollouts"):
+        answer = web.get(f"/runs/run{page}")
+        assert answer.status_code == 200, page
+        assert "ledger.db" in answer.text, page
+    assert len(as_json(web, "/runs/run/rounds")["rounds"]) == 3  # from the copies
+    assert as_json(web, "/runs/run/ledger")["n"] > 10
+    assert as_json(web, "/runs/run/lineage")["nodes"][1]["verdict"] == "reverted"
+
+
+def test_half_a_file_of_rollouts(root: Path) -> None:
+    file = root / "tree" / "rounds" / "03" / "dev" / "part-00000.parquet"
+    whole = as_json(client(root), "/runs/tree/rollouts")["found"]["n"]
+    file.write_bytes(file.read_bytes()[:500])
+    web = client(root)
+    found = as_json(web, "/runs/tree/rollouts")
+    assert found["found"]["n"] == whole - 40
+    assert any("rounds/03/dev/part-00000.parquet" in words for words in found["problems"])
+    assert "rounds/03/dev/part-00000.parquet" in web.get("/runs/tree").text
+
+
+def test_a_file_that_is_damaged_in_the_middle(root: Path) -> None:
+    folder = root / "tree"
+    file = folder / "rounds" / "01" / "gate" / "part-00000.parquet"
+    data = bytearray(file.read_bytes())
+    data[8 : len(data) // 2] = b"\xff" * (len(data) // 2 - 8)
+    file.write_bytes(data)
+    counted = Counted(folder)
+    counted.refresh(("once",))
+    assert [one.file for one in counted.broken] == [file]
+    assert counted.ask("SELECT count(*) FROM rollouts WHERE version = 1")[0][0] == 72
+    counted.close()
+
+
+def test_a_missing_checkpoint_is_said(root: Path) -> None:
+    shutil.rmtree(root / "run" / "rounds" / "02" / "stage" / "policy")
+    page = client(root).get("/runs/run")
+    assert page.status_code == 200
+    assert "the checkpoint of round 2 is missing" in page.text
+    assert "Did it learn?" in page.text
+
+
+def test_what_is_lost_while_it_is_being_served(root: Path) -> None:
+    web = client(root)
+    row = as_json(web, "/runs/tree/rollouts")["found"]["rows"][0]
+    shutil.rmtree(root / "tree" / "rounds" / "00" / "stage" / "rollouts")
+    answer = web.get(f"/runs/tree/rollouts/{row['id']}")
+    assert answer.status_code == 400
+    assert "step-000000-0.parquet" in answer.text
+    shutil.rmtree(root / "tree")
+    time.sleep(0.35)
+    assert web.get("/runs/tree").status_code == 404
+    assert web.get("/").status_code == 200
+
+
+def test_a_broken_result_of_an_arm(root: Path, tmp_path: Path) -> None:
+    arm = root / "cmp" / "fixed" / "seed-0"
+    shutil.copytree(root / "run", arm)
+    (arm / "job.json").write_text("{}")
+    (arm / "result.json").write_text("{half")
+    page = as_json(client(root), "/compare/cmp")
+    assert page["rows"] == []
+    assert any("result.json" in words for words in page["problems"])

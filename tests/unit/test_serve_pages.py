@@ -1,0 +1,231 @@
+"""Every page of the dashboard, over runs that were really made, and its twin for scripts."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import SKILL, VERDICTS, failed_run, rounds_run, tree_run
+
+pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
+from fastapi.testclient import TestClient
+
+from coevolve.dashboard.web.app import make_app
+from coevolve.dashboard.web.places import Places
+from coevolve.ledger.ledger import Ledger
+
+
+def client(root: Path) -> TestClient:
+    return TestClient(make_app(root), base_url="http://localhost", raise_server_exceptions=True)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    rounds_run(folder / "first", measured={"dev": 24, "gate": 60})
+    tree_run(folder / "deep" / "tree")
+    failed_run(folder / "failed")
+    (folder / "skills").mkdir()
+    (folder / "skills" / "cool.toml").write_text(SKILL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def web(root: Path) -> TestClient:
+    return client(root)
+
+
+def as_json(web: TestClient, path: str, **query: str) -> dict[str, Any]:
+    answer = web.get(path, params={**query, "format": "json"})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+PAGES = ["", "/lineage", "/lineage/1", "/rounds", "/rounds/0", "/diagnostics", "/rollouts",
+         "/ledger", "/ledger/2", "/diagnostics/valid_rate"]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("run", ["first", "deep/tree"])
+def test_every_page_and_its_twin(web: TestClient, run: str, page: str) -> None:
+    answer = web.get(f"/runs/{run}{page}")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    assert f"<strong>{run}</strong>" in answer.text
+    found = as_json(web, f"/runs/{run}{page}")
+    assert found["run"]["name"] == run
+
+
+def test_runs_are_listed_with_what_needs_somebody_first(web: TestClient) -> None:
+    runs = as_json(web, "/")["runs"]
+    assert [(one["name"], one["state"]) for one in runs] == [
+        ("failed", "failed"), ("deep/tree", "done"), ("first", "done"),
+    ]  # fmt: skip
+    first = runs[2]
+    assert first["base"]["n"] == 60
+    assert (first["kept"], first["judged"]) == (2, 3)
+    assert first["budget"]["rollouts"][1] == 1000
+    assert as_json(web, "/", search="FAIL")["runs"][0]["name"] == "failed"
+    assert "the disk is full" in web.get("/runs/failed").text
+
+
+def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
+    from coevolve.dashboard.facts import facts_of
+
+    found = as_json(web, "/runs/first")
+    facts = facts_of(root / "first")
+    assert found["facts"]["sentence"] == facts.headline.sentence
+    assert found["facts"]["final"]["n"] == 60
+    assert found["charts"]["steps"] == list(range(1, 13))
+    by_source = {(one["version"], one["source"]): one["n"] for one in found["counts"]}
+    assert by_source[-1, "gate"] == 60
+    assert by_source[2, "dev"] == 24
+    page = web.get("/runs/first").text
+    assert "1,000 used" in page or "of 1,000" in page
+    assert 'id="chart-data"' in page
+
+
+def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> None:
+    nodes = {one["version"]: one for one in as_json(web, "/runs/deep/tree/lineage")["nodes"]}
+    assert {number: one["verdict"] for number, one in nodes.items()} == VERDICTS
+    assert (nodes[4]["parent"], nodes[5]["parent"]) == (1, 3)
+    assert nodes[3]["factor"] == "recipe.group"
+    version = as_json(web, "/runs/deep/tree/lineage/1")
+    assert version["changed"] == [
+        ["recipe.temperature", [
+            {"kind": "hunk", "text": "@@ -1 +1 @@"}, {"kind": "removed", "text": "-1.0"},
+            {"kind": "added", "text": "+0.7"},
+        ]]
+    ]  # fmt: skip
+    assert ["prediction.valid", "0.61"] in version["backtest"]["numbers"]
+    assert version["gate"]["change"]["n"] == 40
+    assert "hacked_reward" in web.get("/runs/deep/tree/lineage/5").text
+    assert "the backtest rejected it" in web.get("/runs/deep/tree/lineage/4").text
+    knobs = web.get("/runs/deep/tree/lineage/5").text
+    assert "size5.data_ratio" in knobs
+
+
+def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
+    nodes = as_json(web, "/runs/first/lineage")["nodes"]
+    assert [one["parent"] for one in nodes] == [None, 0, 0]
+    assert [one["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
+    page = web.get("/runs/first/lineage/1").text
+    assert "size3.hole_ratio" in page
+    assert "more holes" in page
+
+
+def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:
+    from coevolve.evidence.store import read
+
+    rows = read(root / "deep" / "tree" / "rounds" / "03").to_pylist()
+    base = "/runs/deep/tree/rollouts"
+    for query, wanted in (
+        ({"version": "3"}, lambda r: True),
+        ({"version": "3", "source": "dev"}, lambda r: r["split"] == "dev"),
+        ({"version": "3", "failure": "hole"}, lambda r: r["failure"] == "hole"),
+        ({"version": "3", "failure": "failed"}, lambda r: not r["valid"]),
+        ({"version": "3", "label.size": "4"}, lambda r: dict(r["bucket"])["size"] == "4"),
+        ({"version": "3", "least": "0.5", "most": "0.8"}, lambda r: 0.5 <= r["reward"] <= 0.8),
+        ({"version": "3", "task": "d1"}, lambda r: r["task_id"].startswith("d1")),
+    ):
+        found = as_json(web, base, **query)["found"]
+        expected = [row for row in rows if wanted(row)]
+        assert found["n"] == len(expected) > 0, query
+        assert found["valid"]["successes"] == sum(row["valid"] for row in expected)
+    ordered = as_json(web, base, order="-reward")["found"]["rows"]
+    assert [one["reward"] for one in ordered] == sorted(
+        (one["reward"] for one in ordered), reverse=True
+    )
+    first, second = (as_json(web, base, page=number)["found"] for number in "12")
+    assert not {one["id"] for one in second["rows"]} & {one["id"] for one in first["rows"]}
+    assert len(second["rows"]) == 50
+    assert web.get(base, params={"version": "three"}).status_code == 400
+    assert "give a whole number" in web.get(base, params={"version": "three"}).text
+
+
+def test_one_rollout_with_its_film(web: TestClient) -> None:
+    rows = as_json(web, "/runs/first/rollouts", source="gate", failure="failed")["found"]["rows"]
+    address = f"/runs/first/rollouts/{rows[0]['id']}"
+    found = as_json(web, address)
+    assert found["rollout"]["task_id"] == rows[0]["task_id"]
+    assert [turn["role"] for turn in found["turns"]][-1] == "assistant"
+    film = web.get(f"{address}/picture").text
+    assert "<animate" in film
+    assert "✕" in film or "fails" in film
+    assert web.get(f"{address[:-1]}999999").status_code == 404
+
+
+def test_tools_and_edits_are_told_turn_by_turn() -> None:
+    from coevolve.dashboard.web.telling import turns_of
+    from coevolve.domains.swe.calls import write_call
+
+    edit = write_call("edit", path="a.py", old="x = 1\ny = 2", new="x = 1\ny = 3")
+    rollout = {
+        "messages": [
+            {"role": "user", "content": "mend it"}, {"role": "assistant", "content": edit},
+            {"role": "tool", "content": "done"}, {"role": "assistant", "content": "finished"},
+        ],
+        "details": {"calls": [{"tool": "edit", "ok": True}]},
+    }  # fmt: skip
+    turns = turns_of(rollout)
+    (change,) = turns[1].edits
+    assert [line.text for line in change.lines if line.kind == "added"] == ["+y = 3"]
+    assert turns[2].calls == ("edit: worked",)
+    assert [turn.answer for turn in turns] == [False, False, False, True]
+
+
+def test_the_ledger_is_searched(web: TestClient, root: Path) -> None:
+    with Ledger.open(root / "first") as ledger:
+        events = ledger.events()
+    found = as_json(web, "/runs/first/ledger")
+    assert found["n"] == len(events)
+    assert [line["number"] for line in found["lines"]] == [e.number for e in reversed(events)]
+    words = as_json(web, "/runs/first/ledger", search="propose holes")
+    assert words["n"] == sum(
+        event.phase == "propose" and "holes" in json.dumps(event.payload) for event in events
+    )
+    assert words["n"] > 0
+    assert as_json(web, "/runs/first/ledger", search="%")["n"] == 0
+    one = as_json(web, f"/runs/first/ledger/{found['lines'][0]['number']}")
+    assert one["event"]["kind"] == "done"
+    assert web.get("/runs/first/ledger/99999").status_code == 404
+
+
+def test_skills_and_comparisons(web: TestClient) -> None:
+    (skill,) = as_json(web, "/skills")["skills"]
+    assert (skill["name"], skill["factor"], skill["evidence"]) == (
+        "cool down", "recipe.temperature", 2,
+    )  # fmt: skip
+    assert as_json(web, "/compare")["comparisons"] == []
+    assert "no comparison" in web.get("/compare").text
+
+
+def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
+    page = client(tmp_path).get("/")
+    assert page.status_code == 200
+    assert "coevolve run" in page.text
+
+
+def test_a_change_on_the_disk_is_seen(tmp_path: Path, root: Path) -> None:
+    shutil.copytree(root / "first", tmp_path / "copy")
+    web, places = client(tmp_path), Places(tmp_path)
+    before = as_json(web, "/runs/copy/ledger")["n"]
+    stamp = places.stamp(places.runs()["copy"])
+    with Ledger.open(tmp_path / "copy") as ledger:
+        ledger.note("warning", words="late")
+    again = Places(tmp_path)
+    assert again.stamp(again.runs()["copy"]) != stamp
+    import time
+
+    time.sleep(0.35)
+    assert as_json(web, "/runs/copy/ledger")["n"] == before + 1
+
+
+def test_pages_that_are_not_there(web: TestClient) -> None:
+    for path in ("/nothing", "/runs/none", "/runs/first/nothing", "/runs/first/rounds/77",
+                 "/runs/first/lineage/x", "/compare/none", "/static/none.js"):  # fmt: skip
+        answer = web.get(path)
+        assert answer.status_code == 404, path
+        assert "Nothing here" in answer.text
