@@ -21,8 +21,8 @@ from coevolve.cli import (
     reporting,
     running,
     scoring,
-    skills,
     serving,
+    skills,
     tasks,
     training,
 )
