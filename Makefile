@@ -1,4 +1,4 @@
-# make demo    install into .venv and see the lake and a training stage work
+# make demo    install into .venv and see the lake, and three rounds of training and redesign
 # make test    install into .venv and run the tests
 # make check   formatting, lint, types, layers
 # make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL;
@@ -30,9 +30,9 @@ demo: .venv/ready
 	$(BIN)/coevolve tasks show $(DEMO)/tasks.jsonl --first 2 --picture $(DEMO)/plan.gif
 	$(BIN)/coevolve evaluate --policy all --heatmap $(DEMO)/rates.png
 	$(BIN)/coevolve ask --policy pocket
-	$(BIN)/coevolve train grpo --policy pocket --output $(DEMO)/stage -r steps=12
-	$(BIN)/coevolve evaluate --policy pocket --policy $(DEMO)/stage/policy --split dev --count 200
-	@echo "Look at $(DEMO)/plan.gif and $(DEMO)/rates.png; then: $(BIN)/coevolve --help"
+	$(BIN)/coevolve run --output $(DEMO)/run
+	$(BIN)/coevolve report $(DEMO)/run
+	@echo "Open $(DEMO)/run/report.html, $(DEMO)/plan.gif and $(DEMO)/rates.png; then: $(BIN)/coevolve --help"
 
 test: .venv/ready-dev
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile

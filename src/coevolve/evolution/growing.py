@@ -87,7 +87,7 @@ def grow(
     order = Order.model_validate_json((folder / ORDER).read_bytes())
     plan, harness = order.evolution, order.harness
     measuring = measuring or measuring_of(plan)
-    stage = stage_of(harness, plan.policy, plan.style, order.seed, folder / "stage")
+    stage = stage_of(plan, harness, plan.policy, order.seed, folder / "stage")
     train = train_stage(engine, measuring.domain, stage, harness, observe)
     policy = Result.model_validate(train["result"]).policy
     dev = shown(measuring, policy, folder / "dev", order.number)

@@ -13,6 +13,7 @@ from coevolve.evidence.cells import Cell, cells_of
 from coevolve.evidence.stages import stage_rollouts
 from coevolve.evolution.run import Run, Standing
 from coevolve.harness.budget import Spent
+from coevolve.harness.experiment import Plan
 from coevolve.harness.harness import Harness
 
 
@@ -31,9 +32,8 @@ def train(run: Run, number: int, standing: Standing) -> Trained:
 
     def work() -> dict[str, Any]:
         run.say(f"round {number}: training on tasks by {standing.author}")
-        stage = stage_of(
-            harness, standing.policy, run.experiment.style, seed, run.folder(number, "stage")
-        )
+        folder = run.folder(number, "stage")
+        stage = stage_of(run.experiment, harness, standing.policy, seed, folder)
         return train_stage(run.engine, run.domain, stage, harness, run.observe)
 
     recorded = run.ledger.phase(number, "train", work)
@@ -43,11 +43,12 @@ def train(run: Run, number: int, standing: Standing) -> Trained:
     )
 
 
-def stage_of(harness: Harness, policy: str, style: str, seed: int, folder: Path) -> Stage:
+def stage_of(plan: Plan, harness: Harness, policy: str, seed: int, folder: Path) -> Stage:
     """The stage that a harness describes."""
     return Stage(
         kind="grpo", model=policy, recipe=harness.recipe, reward=harness.reward,
-        filters=harness.filters, style=style, seed=seed, folder=folder,
+        filters=harness.filters, style=plan.style, processes=plan.processes, seed=seed,
+        folder=folder,
     )  # fmt: skip
 
 

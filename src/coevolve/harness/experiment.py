@@ -40,6 +40,8 @@ class Plan(Value):
     style: str = ""
     """Prompt style of the domain; if empty, the one that the policy was taught."""
     seed: int = 0
+    processes: int = Field(default=1, ge=1, le=1_024)
+    """That a stage trains with, side by side."""
     patience_s: float = Field(default=600.0, gt=0)
     """Seconds that an engineer may take; after that the run goes on without it."""
     measured: Measured = Measured()
