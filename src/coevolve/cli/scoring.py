@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -40,7 +40,8 @@ def tables(found: "Scorecard") -> list["Table"]:
 
     lines = Table(header_style="bold", title="backtests", title_justify="left")
     for name in ("version", "factor", "metric", "predicted", "moved", "verdict", "result"):
-        lines.add_column(name, justify="right" if name == "version" else "left")
+        justify: Literal["left", "right"] = "right" if name == "version" else "left"
+        lines.add_column(name, justify=justify, no_wrap=name != "moved")
     for line in found.lines:
         lines.add_row(
             str(line.version), line.factor, line.metric, line.predicted, move_of(line),
