@@ -60,6 +60,8 @@ class Rollout(Value):
     messages: tuple[Message, ...]
     """The prompt and everything after it, in order."""
     outcome: Outcome
+    shaped: float | None = None
+    """What training made of the reward; None outside training."""
     stop: StopReason
     sample: int
     """Which of several attempts at the same task this is, from 0."""

@@ -131,7 +131,7 @@ def restored(row: Mapping[str, Any], task: Task) -> Rollout:
         details=json.loads(row["details"]),
     )
     same = ("sample", "policy", "prompt_tokens", "completion_tokens", "seconds", "step", "group")
-    measured = ("mean_logprob", "min_logprob", "entropy")
+    measured = ("shaped", "mean_logprob", "min_logprob", "entropy")
     return Rollout.model_construct(
         task_id=task.id,
         domain=task.domain,

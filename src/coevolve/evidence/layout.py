@@ -24,7 +24,7 @@ from coevolve.evidence.store import SCHEMA
 Source = Literal["train", "dev", "probe", "gate"]
 VISIBLE = (Split.TRAIN, Split.DEV)
 """Splits that engineers, diagnostics and backtests may read."""
-KNOWN = ("1",)
+KNOWN = ("2",)
 """Versions of the file format that can be read."""
 BASE = -1
 """The version of the policy that a run begins with."""

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from coevolve.core.rollout import Rollout
 
-VERSION = "1"
+VERSION = "2"
 
 SCHEMA = pyarrow.schema(
     [
@@ -29,6 +29,7 @@ SCHEMA = pyarrow.schema(
         ("messages", pyarrow.list_(pyarrow.struct([("role", pyarrow.string()),
                                                    ("content", pyarrow.string())]))),
         ("reward", pyarrow.float64()),
+        ("shaped", pyarrow.float64()),  # what training made of it; null outside training
         ("components", pyarrow.map_(pyarrow.string(), pyarrow.float64())),
         ("valid", pyarrow.bool_()),
         ("optimal", pyarrow.bool_()),

@@ -40,7 +40,8 @@ DETAILS = {
 ROLLOUTS = f"""
 SELECT id, version, source, split, domain, policy, step,
        CASE WHEN "group" <> '' THEN "group" ELSE folder || task_id END AS "group",
-       task_id, sample, bucket, reward, components, valid, optimal, failure, stop,
+       task_id, sample, bucket, reward, coalesce(shaped, reward) AS shaped, components, valid,
+       optimal, failure, stop,
        prompt_tokens, completion_tokens, mean_logprob, min_logprob, entropy, seconds,
        len(said)::INTEGER AS turns,
        list_unique(said)::INTEGER AS distinct_turns,
@@ -66,10 +67,10 @@ FROM (SELECT *,
 
 GROUPS = f"""
 SELECT version, source, split, domain, "group", any_value(task_id) AS task_id,
-       any_value(step) AS step, count(*)::INTEGER AS n, avg(reward) AS mean,
-       stddev_pop(reward) AS spread, max(reward) - min(reward) < {SAME} AS dead,
-       count(DISTINCT round(reward, 6))::INTEGER AS "values",
-       list_max(map_values(histogram(round(reward, 6)))) / count(*) AS largest_share,
+       any_value(step) AS step, count(*)::INTEGER AS n, avg(shaped) AS mean,
+       stddev_pop(shaped) AS spread, max(shaped) - min(shaped) < {SAME} AS dead,
+       count(DISTINCT round(shaped, 6))::INTEGER AS "values",
+       list_max(map_values(histogram(round(shaped, 6)))) / count(*) AS largest_share,
        count_if(valid)::INTEGER AS valid,
        count(DISTINCT answer_hash)::INTEGER AS answers
 FROM rollouts GROUP BY version, source, split, domain, "group"

@@ -51,11 +51,11 @@ def shaped(text: str, rollouts: Sequence[Rollout], components: Mapping[str, obje
     return found
 
 
-def columns_of(rollouts: Sequence[Rollout], rewards: Numbers, first: int, group: int) -> Columns:
+def columns_of(rollouts: Sequence[Rollout], first: int, group: int) -> Columns:
     """What filters look at; `first` is the number of the first rollout in its step."""
     return Columns(
         (first + np.arange(len(rollouts))) // group,
-        np.asarray(rewards, dtype=np.float64),
+        np.array([rollout.shaped for rollout in rollouts], dtype=np.float64),
         np.array([rollout.stop is StopReason.LENGTH for rollout in rollouts], dtype=bool),
         np.array([rollout.completion_tokens for rollout in rollouts], dtype=np.int64),
         np.array([turns_of(rollout) for rollout in rollouts], dtype=np.int64),

@@ -76,7 +76,8 @@ class TrlEngine:
         domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
         for task in tasks:
             check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
-        recorder = Recorder(domains, folder.rollouts, stage.model, int(os.environ.get("RANK", "0")))
+        process = int(os.environ.get("RANK", "0"))
+        recorder = Recorder(domains, folder.rollouts, stage.model, process, stage.reward)
         expression(stage.reward).check(FACTS | recorder.components)
         last = folder.last()
         main = os.environ.get("RANK", "0") == "0"

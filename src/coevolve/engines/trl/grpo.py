@@ -21,7 +21,7 @@ from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import Dialogue, play
 from coevolve.harness.filters import Columns
-from coevolve.harness.shaping import columns_of, shaped
+from coevolve.harness.shaping import columns_of
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing
@@ -46,7 +46,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
-        self.seed, self.shape, self.sieve = stage.seed, stage.reward, sieve
+        self.seed, self.sieve = stage.seed, sieve
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
@@ -157,11 +157,10 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
-        rewards = shaped(self.shape, rollouts, self.recorder.components)
         if self.sieve.filters:
             first = self.accelerator.process_index * len(self.rows)
-            self.columns = columns_of(rollouts, rewards, first, self.num_generations)
-        return [float(reward) for reward in rewards]
+            self.columns = columns_of(rollouts, first, self.num_generations)
+        return [float(rollout.shaped or 0.0) for rollout in rollouts]
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""

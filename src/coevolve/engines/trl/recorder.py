@@ -10,6 +10,7 @@ from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, has_turns, turn_limit
 from coevolve.evaluation.judge import each, judge, record
 from coevolve.evidence.store import write
+from coevolve.harness.shaping import shaped
 from coevolve.policies.base import Completion, Prompt
 
 
@@ -39,8 +40,11 @@ class SingleTurn:
 class Recorder:
     """Turns attempts into rollouts; what is recorded is what the reward was computed from."""
 
-    def __init__(self, domains: dict[str, Domain], folder: Path, policy: str, process: int) -> None:
+    def __init__(
+        self, domains: dict[str, Domain], folder: Path, policy: str, process: int, shape: str
+    ) -> None:
         self.domains, self.folder, self.policy, self.process = domains, folder, policy, process
+        self.shape = shape
         self.writer = ThreadPoolExecutor(1, "evidence")
         self.pending: list[Future[None]] = []
 
@@ -62,7 +66,12 @@ class Recorder:
 
     def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
         """The rollouts of one step, on their way to disk."""
-        rollouts = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
+        found = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
+        rewards = shaped(self.shape, found, self.components)
+        rollouts = [
+            rollout.model_copy(update={"shaped": float(reward)})
+            for rollout, reward in zip(found, rewards, strict=True)
+        ]
         path = self.folder / f"step-{step:06d}-{self.process}.parquet"
         self.pending.append(self.writer.submit(write, rollouts, path))
         return rollouts
