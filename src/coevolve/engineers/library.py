@@ -89,6 +89,12 @@ class SkillLibrary:
                 replace_file(file, as_toml([skill]))
         return type(self)(folder)
 
+    def in_memory(self) -> Self:
+        """The same skills, without a folder: what is put here is written nowhere."""
+        library = type(self)(built_in=False)
+        library.skills = dict(self.skills)
+        return library
+
 
 @contextmanager
 def writable(folder: Path) -> Iterator[None]:
