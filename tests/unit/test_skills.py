@@ -243,6 +243,16 @@ def test_a_skill_reads_back_as_it_was_written(tmp_path):
         assert read_file(tmp_path / "x.toml") == {one.name: one}
 
 
+def test_a_skill_from_a_file_of_several_goes_into_its_own(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(as_toml([skill("a"), skill("b")]))
+    SkillLibrary(tmp_path).put(skill("a").tried(trial(1)))
+    again = SkillLibrary(tmp_path)
+    assert (again.get("a").held(), again.get("b").held()) == (1, 0)
+    (tmp_path / "yours.toml").write_bytes(as_toml([skill("b")]))
+    with pytest.raises(UserError, match="rename one"):
+        SkillLibrary(tmp_path)
+
+
 def test_a_copy_is_not_disturbed_and_gives_back_what_it_learned(tmp_path):
     shared = SkillLibrary(tmp_path / "shared")
     shared.put(skill().tried(trial(1)))
