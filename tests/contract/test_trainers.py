@@ -165,13 +165,13 @@ def test_a_small_model_behind_a_server_is_asked_to_its_end(real):
     policy = GgufPolicy(model_file(), context=4_096, threads=1)
     try:
         trainer = ModelTrainer(
-            "smol", policy, LIBRARY, calls=3, repairs=1, budget_tokens=300,
-            sampling=Sampling(temperature=0.7, max_tokens=200),
+            "smol", policy, LIBRARY, calls=2, repairs=0, budget_tokens=100,
+            sampling=Sampling(temperature=0.7, max_tokens=120),
         )  # fmt: skip
         (found,) = trainer.propose(real, 0)
     finally:
         policy.close()
     assert found.tokens > 500
-    assert 1 <= len(found.calls) <= 3
+    assert 1 <= len(found.calls) <= 2
     assert bool(found.failure) != bool(found.patch)
     assert sum(call["tokens"] for call in found.calls) == found.tokens

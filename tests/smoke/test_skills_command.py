@@ -4,6 +4,9 @@ import json
 
 import pytest
 from processes import coevolve
+from typer.testing import CliRunner
+
+from coevolve.cli.main import app
 
 LEARNED = """
 [warmer_when_sure]
@@ -32,22 +35,29 @@ def skills(*words, folder):
     return coevolve("skills", *words, "--folder", folder, timeout=120)
 
 
+def said(*words, folder):
+    """The same in this process, where several commands follow each other."""
+    return CliRunner().invoke(app, ["skills", *map(str, words), "--folder", str(folder)])
+
+
 def test_skills_are_listed_shown_handed_on_and_taken_in(tmp_path):
     (tmp_path / "learned.toml").write_text(LEARNED)
+    (tmp_path / "slip.toml").write_text(LEARNED.replace("entropy", "entropie").replace("sure", "x"))
     here, there = tmp_path / "here", tmp_path / "there"
-    skills("import", tmp_path / "learned.toml", folder=here)
-    again = json.loads(skills("import", tmp_path / "learned.toml", "--json", folder=here).stdout)
+    first = said("import", tmp_path / "learned.toml", tmp_path / "slip.toml", folder=here)
+    assert "warmer_when_x: no built-in diagnostic is called 'entropie'; did you" in first.stderr
+    again = json.loads(said("import", tmp_path / "learned.toml", "--json", folder=here).stdout)
     assert again == [{"skill": "warmer_when_sure", "new": False, "trials": 0}]
-    done = skills("export", "-o", tmp_path / "out.toml", folder=here)
-    assert done.returncode == 0, done.stderr
-    taken = skills("import", tmp_path / "out.toml", folder=there)
+    done = said("export", "-o", tmp_path / "out.toml", folder=here)
+    assert done.exit_code == 0, done.output
+    taken = said("import", tmp_path / "out.toml", folder=there)
     assert "warmer_when_sure: new, 1 trials more" in taken.stdout
-    shown = skills("show", "warmer_when_sure", folder=there)
+    shown = said("show", "warmer_when_sure", folder=there)
     assert 'trigger = "entropy < 0.1"' in shown.stdout
     assert "gain = 0.05" in shown.stdout
-    best = skills("list", "--factor", "recipe.temperature", folder=there)
+    best = said("list", "--factor", "recipe.temperature", folder=there)
     assert "1 / 0" in best.stdout
-    listed = skills("list", "--domain", "math", "--json", folder=there)
+    listed = said("list", "--domain", "math", "--json", folder=there)
     names = [one["name"] for one in json.loads(listed.stdout)]
     assert "warmer_when_sure" not in names, "it held in one other domain only"
     assert "finer_reward" in names
@@ -58,7 +68,6 @@ def test_skills_are_listed_shown_handed_on_and_taken_in(tmp_path):
     [
         (["show", "finer_rewrad"], "did you mean 'finer_reward'"),
         (["list", "--domain", "lak"], "did you mean 'lake'"),
-        (["list", "--factor", "rewrad"], "did you mean 'reward'"),
         (["export"], "no skill"),
         (["import", "gone.toml"], "cannot read gone.toml"),
     ],

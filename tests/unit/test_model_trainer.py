@@ -120,20 +120,22 @@ def test_mistakes_are_told_and_can_be_mended():
     wrong = [
         {**GOOD, "factor": "recipe.steps"},
         {**GOOD, "value": 1.0},
-        {**GOOD, "value": 0.7},
+        {**GOOD, "value": "0.7"},
         {**GOOD, "factor": "reward", "value": "gold"},
         {**GOOD, "factor": "knobs", "value": {"gone": 1.0}},
+        {**GOOD, "factor": "knobs", "value": dict(lineage().space.defaults())},
         {**GOOD, "metric": "fame"},
         {**GOOD, "value": 1.5},
     ]
     a = root()
     b = child(1, a, patch(value=1.5), "reverted")
     calls = [{"tool": "propose", "patch": one} for one in wrong]
-    found, _ = asked(*calls, PROPOSE, versions=[a, b], calls=8)
+    found, _ = asked(*calls, PROPOSE, versions=[a, b], calls=9)
     said = [call["answer"] for call in found.calls]
     for words, answer in zip(
         ("unknown factor", "changes nothing", "no_colder_when_collapsed warns", "'gold'",
-         "none of these knobs", "no metric", "version 1 was trained so already"),
+         "none of these knobs", "these knobs change nothing", "no metric",
+         "version 1 was trained so already"),
         said, strict=False,
     ):  # fmt: skip
         assert words in answer

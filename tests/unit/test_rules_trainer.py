@@ -108,7 +108,8 @@ def test_layers_that_failed_lately_come_last():
     said, _ = proposed({}, switch=("optimiser", "sampling"))
     late = [FACTORS[one.patch["factor"]][0] in ("optimiser", "sampling") for one in said]
     assert late == sorted(late)
-    assert not late[0]
+    assert said[0].skill == "search_simpler", "after failures, rather take something away"
+    assert said[1].skill == "search_knobs"
 
 
 def test_what_a_negative_skill_warns_of_is_not_suggested():

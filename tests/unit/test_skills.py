@@ -220,6 +220,17 @@ def test_better_records_come_first_and_failures_last():
     ]
 
 
+def test_critical_signs_come_first_then_the_signal_then_the_rank():
+    library = SkillLibrary(built_in=False)
+    for name, layer, rank, sign in (
+        ("a", "behaviour", 1, "turns > 1"), ("b", "signal", 9, "turns > 1"),
+        ("c", "signal", 5, "turns > 1"), ("d", "score", 9, "entropy < 0.1"),
+    ):  # fmt: skip
+        library.put(skill(name, layer=layer, rank=rank, trigger=sign))
+    found = situation_of(findings({"turns": 3.0, "entropy": 0.01}), (root(),), 0)
+    assert [one.name for one in library.matching("lake", found)] == ["d", "c", "b", "a"]
+
+
 # --- files
 
 
@@ -232,11 +243,23 @@ def test_a_skill_reads_back_as_it_was_written(tmp_path):
         assert read_file(tmp_path / "x.toml") == {one.name: one}
 
 
+def test_a_skill_from_a_file_of_several_goes_into_its_own(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(as_toml([skill("a"), skill("b")]))
+    SkillLibrary(tmp_path).put(skill("a").tried(trial(1)))
+    again = SkillLibrary(tmp_path)
+    assert (again.get("a").held(), again.get("b").held()) == (1, 0)
+    (tmp_path / "yours.toml").write_bytes(as_toml([skill("b")]))
+    with pytest.raises(UserError, match="rename one"):
+        SkillLibrary(tmp_path)
+
+
 def test_a_copy_is_not_disturbed_and_gives_back_what_it_learned(tmp_path):
     shared = SkillLibrary(tmp_path / "shared")
     shared.put(skill().tried(trial(1)))
     own = shared.copied(tmp_path / "own")
     assert own.skills == shared.skills
+    own.in_memory().put(skill().tried(trial(7)))
+    assert SkillLibrary(tmp_path / "own").skills == shared.skills
     shared.absorb(skill().tried(trial(9, run="other")))
     learned = own.put(own.get("warmer").tried(trial(2)))
     for _ in range(2):

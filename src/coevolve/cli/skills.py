@@ -143,6 +143,7 @@ def import_skills(
                 f"'{skill.name}' is another skill here; rename one of them, or see "
                 f"`coevolve skills show {skill.name}`"
             )
+    tell_unknown(read)
     lines: list[dict[str, Any]] = []
     for skill in read:
         known_trials = len(before[skill.name].evidence) if skill.name in before else 0
@@ -154,6 +155,21 @@ def import_skills(
     for line in lines:
         what = "new" if line["new"] else "known"
         out.print(f"{line['skill']}: {what}, {line['trials']} trials more", highlight=False)
+
+
+def tell_unknown(skills: list["Skill"]) -> None:
+    """Say which triggers look at what no built-in diagnostic is called: perhaps a slip."""
+    from coevolve.cli.show import notes
+    from coevolve.core.names import did_you_mean
+    from coevolve.evidence.diagnostic import load_suite
+    from coevolve.harness.trigger import trigger
+
+    known = load_suite().diagnostics
+    for skill in skills:
+        for name in sorted(trigger(skill.trigger).diagnostics - known.keys()):
+            hint = did_you_mean(name, list(known))
+            line = f"{skill.name}: no built-in diagnostic is called '{name}'{hint}"
+            notes.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def opened(folder: Path) -> "SkillLibrary":

@@ -1,7 +1,8 @@
 """The library of skills: those that come with the program, and over them those of a folder.
 
 A file holds one table per skill, named after it; a skill of the folder replaces the built-in one of
-its name. Invariant: files are replaced whole, and a trial is counted once however often it is told.
+its name. What is kept goes into a file of its own. Invariant: files are replaced whole, and a trial
+is counted once however often it is told.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from coevolve.engineers.situation import Situation
 
 BUILT_IN = Path(__file__).parent / "skills"
-FOLDER = Path("runs/skills")
-"""Where skills are kept that runs share."""
 
 
 class SkillLibrary:
@@ -89,6 +88,12 @@ class SkillLibrary:
                 replace_file(file, as_toml([skill]))
         return type(self)(folder)
 
+    def in_memory(self) -> Self:
+        """The same skills, without a folder: what is put here is written nowhere."""
+        library = type(self)(built_in=False)
+        library.skills = dict(self.skills)
+        return library
+
 
 @contextmanager
 def writable(folder: Path) -> Iterator[None]:
@@ -125,14 +130,18 @@ def united(known: Skill | None, skill: Skill) -> Skill:
 
 
 def read_folder(folder: Path) -> dict[str, Skill]:
-    """All skills of the files in a folder."""
+    """All skills of the files in a folder; a file that is named after a skill has the last word."""
     found: dict[str, Skill] = {}
+    own: dict[str, Skill] = {}
     for file in sorted(folder.glob("*.toml")):
         for name, skill in read_file(file).items():
-            if name in found:
+            if name == file.stem:
+                own[name] = skill
+            elif name in found:
                 raise UserError(f"{file}: '{name}' is in another file of {folder} too; rename one")
-            found[name] = skill
-    return found
+            else:
+                found[name] = skill
+    return found | own
 
 
 def read_file(file: Path) -> dict[str, Skill]:

@@ -12,13 +12,17 @@ from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch
 from coevolve.harness.skill import Skill
+from coevolve.harness.template import Drop, Remove, Rewrite, Template
 
 MOST = 12
 """Suggestions at a time."""
 
 
 class RulesTrainer:
-    """Follows matching skills, best first; those without a trigger are its local search."""
+    """Follows matching skills, best first; those without a trigger are its local search.
+
+    Where layers of factors failed lately, other layers come first, and removing before adding.
+    """
 
     name = "rules"
 
@@ -30,7 +34,7 @@ class RulesTrainer:
         drawn = derive(seed, "rules", lineage.parent.number, len(lineage.versions))
         taboo = warnings(self.library.warning(lineage.domain, situation), lineage, drawn)
         tried = {one.harness.digest() for one in lineage.versions}
-        found: list[tuple[bool, Suggestion]] = []
+        found: list[tuple[tuple[bool, bool], Suggestion]] = []
         for skill in self.library.matching(lineage.domain, situation):
             for patch in fill(skill, lineage, drawn, self.name):
                 after = new_harness(patch, lineage, tried)
@@ -38,12 +42,19 @@ class RulesTrainer:
                     continue
                 tried.add(after.digest())
                 later = FACTORS[patch.factor][0] in lineage.switch
+                adds = bool(lineage.switch) and not removes(skill.template)
                 said = Suggestion(patch=patch.model_dump(mode="json"), skill=skill.name)
-                found.append((later, said))
+                found.append(((later, adds), said))
         found.sort(key=lambda pair: pair[0])
         if not found:
             return [Suggestion(failure="every skill that applies here was tried already")]
         return [said for _, said in found[:MOST]]
+
+
+def removes(template: Template) -> bool:
+    """Whether something is taken away: after failures that is rather tried than more on top."""
+    simpler = isinstance(template, Rewrite) and "{reward}" not in template.text
+    return simpler or isinstance(template, Remove | Drop)
 
 
 def new_harness(patch: Patch, lineage: Lineage, tried: set[str]) -> Harness | None:

@@ -26,7 +26,7 @@ from coevolve.engineers.trainer import Lineage
 from coevolve.evidence.health import behind_sql
 from coevolve.evidence.locked import Answer
 from coevolve.evidence.views import quoted
-from coevolve.harness.patch import FACTORS, Patch
+from coevolve.harness.patch import FACTORS, Patch, flat
 
 REPLY_CHARACTERS = 2_400
 ROWS, ROLLOUTS = 40, 2
@@ -108,7 +108,10 @@ class Tools:
             before = lineage.space.project(lineage.parent.harness.knobs)
             if not value.keys() & lineage.space.knobs.keys():
                 raise UserError(f"none of these knobs exists: {', '.join(value)[:100]}")
-            value = dict(apply(Proposal(knobs=value), before, REACH))
+            knobs = apply(Proposal(knobs=value), before, REACH)
+            if not knobs.difference(before):
+                raise UserError("these knobs change nothing")
+            value = dict(knobs)
         fields = change.model_dump(exclude={"skill", "value"})
         fields["hypothesis"] = clean(change.hypothesis) or "no reason given"
         patch = Patch(**fields, value=value, author=self.author)
@@ -116,9 +119,11 @@ class Tools:
         if patch.metric not in {"valid", "optimal", "reward", *known}:
             hint = did_you_mean(patch.metric, ["valid", "optimal", "reward", *known])
             raise UserError(f"'{clean(patch.metric)}' is no metric{hint}")
-        after = with_patch(lineage.parent.harness, patch, lineage.components).digest()
+        after = with_patch(lineage.parent.harness, patch, lineage.components)
+        # As it was read, so that no spelling of a value hides what it is.
+        patch = patch.model_copy(update={"value": flat(after)[patch.factor]})
         for version in lineage.versions:
-            if version.harness.digest() == after:
+            if version.harness.digest() == after.digest():
                 raise UserError(
                     f"version {version.number} was trained so already: {version.verdict}"
                 )
