@@ -105,11 +105,21 @@ def test_a_tree_never_runs_out_and_never_repeats_itself():
 
 
 def test_layers_that_failed_lately_come_last():
-    said, _ = proposed({}, switch=("optimiser", "sampling"))
+    said, _ = proposed({}, switch=("optimiser", "sampling"), failures=5)
     late = [FACTORS[one.patch["factor"]][0] in ("optimiser", "sampling") for one in said]
     assert late == sorted(late)
     assert said[0].skill == "search_simpler", "after failures, rather take something away"
     assert said[1].skill == "search_knobs"
+
+
+def test_after_four_failures_what_held_elsewhere_comes_first():
+    library = SkillLibrary()
+    held = Trial(run="other", domain="math", version=1, verdict="kept", gain=0.1)
+    library.skills["search_colder"] = library.get("search_colder").tried(held)
+    for failures, first in ((3, False), (4, True)):
+        known = lineage({"dead_groups": 0.6, "train_valid_rate": 0.5}, failures=failures)
+        said = RulesTrainer(library).propose(known, 0)
+        assert (said[0].skill == "search_colder") is first
 
 
 def test_what_a_negative_skill_warns_of_is_not_suggested():

@@ -16,12 +16,15 @@ from coevolve.harness.template import Drop, Remove, Rewrite, Template
 
 MOST = 12
 """Suggestions at a time."""
+BORROW_AFTER, REMOVE_AFTER = 4, 5
+"""Failures in a row after which what held elsewhere, and what takes something away, comes first."""
 
 
 class RulesTrainer:
     """Follows matching skills, best first; those without a trigger are its local search.
 
-    Where layers of factors failed lately, other layers come first, and removing before adding.
+    Where layers of factors failed lately, other layers come first; after more failures, what held
+    in other domains; after still more, removing before adding.
     """
 
     name = "rules"
@@ -34,17 +37,20 @@ class RulesTrainer:
         drawn = derive(seed, "rules", lineage.parent.number, len(lineage.versions))
         taboo = warnings(self.library.warning(lineage.domain, situation), lineage, drawn)
         tried = {one.harness.digest() for one in lineage.versions}
-        found: list[tuple[tuple[bool, bool], Suggestion]] = []
+        found: list[tuple[tuple[bool, ...], Suggestion]] = []
         for skill in self.library.matching(lineage.domain, situation):
             for patch in fill(skill, lineage, drawn, self.name):
                 after = new_harness(patch, lineage, tried)
                 if after is None or warned_of(patch, taboo, lineage):
                     continue
                 tried.add(after.digest())
-                later = FACTORS[patch.factor][0] in lineage.switch
-                adds = bool(lineage.switch) and not removes(skill.template)
+                later = (
+                    FACTORS[patch.factor][0] in lineage.switch,
+                    lineage.failures >= BORROW_AFTER and set(skill.held_in) <= {lineage.domain},
+                    lineage.failures >= REMOVE_AFTER and not removes(skill.template),
+                )
                 said = Suggestion(patch=patch.model_dump(mode="json"), skill=skill.name)
-                found.append(((later, adds), said))
+                found.append((later, said))
         found.sort(key=lambda pair: pair[0])
         if not found:
             return [Suggestion(failure="every skill that applies here was tried already")]

@@ -5,10 +5,8 @@ ones as data with their reason.
     RUN/diagnostics/refused/NAME-HASH.json    refused, a whole trial
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from coevolve.core.files import replace_file
 from coevolve.core.seeds import digest
@@ -42,20 +40,7 @@ def refused_trials(folder: Path) -> list[Trial]:
 
 def as_toml(diagnostic: Diagnostic) -> str:
     """A diagnostic as the file that it is read from."""
-    values = diagnostic.model_dump(
-        mode="json", exclude={"name", "built_in", "validation"}, exclude_none=True
-    )
-    lines = [f"[{diagnostic.name}]", *assignments(values)]
-    if diagnostic.validation is not None:
-        lines += ["", f"[{diagnostic.name}.validation]"]
-        lines += assignments(diagnostic.validation.model_dump(mode="json", exclude_none=True))
-    return "\n".join(lines) + "\n"
+    import tomli_w
 
-
-def assignments(values: Mapping[str, Any]) -> list[str]:
-    """Names with values; JSON writes strings, numbers, truths and lists as TOML reads them, but
-    for one sign that TOML wants escaped."""
-    return [
-        f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-        for name, value in values.items()
-    ]
+    values = diagnostic.model_dump(mode="json", exclude={"name", "built_in"}, exclude_none=True)
+    return tomli_w.dumps({diagnostic.name: values})
