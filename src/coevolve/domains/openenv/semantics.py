@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from coevolve.core.errors import DomainError
 from coevolve.domains.check import GARBAGE
-from coevolve.domains.openenv.connection import Line, Refused, ask
+from coevolve.domains.openenv.connection import Line, Refused, ask, timeless
 from coevolve.domains.openenv.declaration import SCRIPT, USAGE, Resources
 from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.domains.openenv.trials import Actions, Solution, Trial, attempt
@@ -144,7 +144,7 @@ def episode_isolation(subject: Subject) -> Found:
     finally:
         for line in lines:
             line.close()
-    together = [json.loads(json.dumps([f, s, ""])) for f, s in zip(firsts, steps, strict=True)]
+    together = [timeless([f, s, ""]) for f, s in zip(firsts, steps, strict=True)]
     complaint = "" if together == alone else "two episodes at once went other ways than alone"
     return Found({"sessions": 2}, complaint, "two sessions by turns, as each alone")
 
@@ -293,7 +293,8 @@ def same(one: ServedDomain, two: ServedDomain, reset: dict[str, Any], actions: A
 
 def verdict(trial: Trial) -> Any:
     last = trial.steps[-1].observation if trial.steps else {}
-    return trial.reward, bool(trial.steps and trial.steps[-1].done), last.get("outcome")
+    over = bool(trial.steps and trial.steps[-1].done)
+    return timeless([trial.reward, over, last.get("outcome")])
 
 
 CHECKS: dict[str, Callable[[Subject], Found]] = {

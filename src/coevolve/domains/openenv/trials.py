@@ -10,7 +10,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Value
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
-from coevolve.domains.openenv.connection import Play, Refused, Step, ask
+from coevolve.domains.openenv.connection import Play, Refused, Step, ask, timeless
 from coevolve.domains.openenv.declaration import SCRIPT, token
 from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.harness.checked import checked
@@ -46,7 +46,7 @@ class Trial(NamedTuple):
 
     def written(self) -> Any:
         """As it would be read from a file: what happened, without how long it took."""
-        return json.loads(json.dumps([self.first, self.steps, self.refused]))
+        return timeless([self.first, self.steps, self.refused])
 
 
 def attempt(domain: ServedDomain, reset: dict[str, Any], actions: Actions) -> Trial:
