@@ -184,6 +184,7 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.goto(f"{wide.address}/runs/steered")
     page.wait_for_selector(".listening:not([hidden])")
     page.wait_for_selector("text=This run waits for you")  # by itself
+    page.wait_for_function("document.querySelectorAll('canvas').length >= 5")  # drawn again
     page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
     page.fill("#note", "fewer of them")
     page.click("text=Revise with this note")
