@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LARGEST_FORM = 50_000
 """Bytes."""
-RENDERED = 400
-"""Pages that are kept as bytes."""
+RENDERED, ROOM = 2_000, 64_000_000
+"""Pages that are kept as bytes, and how many bytes that may be."""
 LARGEST_KEPT = 2_000_000
 
 
@@ -39,7 +39,7 @@ class Dashboard:
 
     def __init__(self, root: Path) -> None:
         self.site = Site(root)
-        self.rendered = Kept(RENDERED)
+        self.rendered = Kept(RENDERED, ROOM)
         self.streams = Streams()
 
     def page(self, request: "Request", name: str, rest: str = "") -> "Response":
