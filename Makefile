@@ -6,14 +6,15 @@
 # make gain    what GRPO gains on two cores, over five seeds (about half an hour)
 # make slow    the long tests
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
-# make pictures  the pictures of the README
+# make pictures  the pictures of the README and the docs, from a run of a few minutes
+# make load    every page of the dashboard under load, over a million rollouts
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 SECONDS := 60
 
-.PHONY: demo test check bench gain slow fuzz pictures clean
+.PHONY: demo test check bench load gain slow fuzz pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -46,12 +47,14 @@ check: .venv/ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-pictures: .venv/ready
+pictures: .venv/ready-dev
 	$(BIN)/coevolve tasks generate --count 1 --seed 4 --split dev --output $(DEMO)/one.jsonl \
 	    -k size6.data_ratio=1 -k size6.hole_ratio=0.25 -k size6.wait_ratio=1 -k agents4.share=1 \
 	    -k path_length.min=4 -k detour.min=2
 	$(BIN)/coevolve tasks show $(DEMO)/one.jsonl --picture docs/images/lake.gif
 	$(BIN)/coevolve evaluate --policy greedy --policy prioritised --heatmap docs/images/rates.png
+	$(BIN)/coevolve run --output $(DEMO)/runs/demo -e frontier -e learnability
+	$(BIN)/python docs/pictures.py $(DEMO)/runs docs/images
 
 fuzz: .venv/ready-dev
 	$(BIN)/pip install --quiet atheris==3.0.0
@@ -63,9 +66,12 @@ bench: .venv/ready-dev
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/diagnostics.py
 
+load: .venv/ready-dev
+	$(BIN)/python benchmarks/dashboard.py
+
 gain: .venv/ready
 	$(BIN)/python benchmarks/gain.py --processes 2
 
 clean:
-	rm -rf .venv $(DEMO) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(DEMO) build screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
-from runs import HOSTILE, make_run
+from runs import HOSTILE, make_run, metrics
 
 from coevolve.core.splits import Split
 from coevolve.evidence.cells import cells_of
@@ -85,6 +85,8 @@ def tree_run(folder: Path, text: str = "") -> None:
             write(dev, place / "dev" / "part-00000.parquet")
             gate = [synthetic.rollout(rng, f"g{task}", split=Split.GATE) for task in range(40)]
             write(gate, place / "gate" / "part-00000.parquet")
+            steps = [json.dumps({**metrics(number, step), "step": step}) for step in range(1, 9)]
+            (place / "stage" / "steps.jsonl").write_text("\n".join(steps) + "\n")
             result = {"policy": f"p{number}", "steps": 8, "rollouts": 32, "tokens": 900,
                       "seconds": 1.5}  # fmt: skip
             ledger.phase(number, "train", lambda result=result: {"result": result})

@@ -44,8 +44,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     failed_run(folder / "failed")
     (folder / "skills").mkdir()
     (folder / "skills" / "cool.toml").write_text(SKILL)
-    (folder / "hostile").mkdir()
-    hostile_folder(folder / "hostile")
     return folder
 
 
@@ -100,7 +98,9 @@ PAGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), pytest.param(400, "dark", marks=pytest.mark.slow)]
+)
 def test_pages_fit_and_nothing_complains(
     browser: Any, address: str, width: int, scheme: str
 ) -> None:
@@ -110,7 +110,7 @@ def test_pages_fit_and_nothing_complains(
         page = watched.open(path)
         page.wait_for_selector("#main h1")
         if name == "run":
-            page.wait_for_function("document.querySelectorAll('canvas').length >= 5")
+            page.wait_for_selector("html[data-charts='5']")
         if name == "diagnostics":
             page.wait_for_selector("table.matrix")
         page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
@@ -135,14 +135,15 @@ def test_filters_change_the_rows_and_the_address(wide: Watched) -> None:
     assert "format=json" in page.locator("[data-json]").get_attribute("href")
 
 
+@pytest.mark.slow
 def test_from_an_alarm_to_the_rollouts_behind_it(wide: Watched) -> None:
     page = wide.open("/runs/tree/diagnostics")
     page.locator(".alarms a").first.click()
     page.wait_for_selector("h1#diag-title")
-    links = page.locator("table.stack tbody th a")
-    if links.count():
-        links.first.click()
-        page.wait_for_selector("#turns-title")
+    assert page.locator("tr.chosen").count() == 1
+    page.goto(f"{wide.address}/runs/tree/diagnostics/truncation?version=3")
+    page.locator("table.stack tbody th a").first.click()
+    page.wait_for_selector("#turns-title")
 
 
 def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
@@ -184,6 +185,7 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.goto(f"{wide.address}/runs/steered")
     page.wait_for_selector(".listening:not([hidden])")
     page.wait_for_selector("text=This run waits for you")  # by itself
+    page.wait_for_selector("#main .chart canvas")  # drawn again
     page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
     page.fill("#note", "fewer of them")
     page.click("text=Revise with this note")
@@ -197,7 +199,10 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     rounds.ledger.close()
 
 
-def test_hostile_runs_do_nothing(wide: Watched) -> None:
+@pytest.mark.slow
+def test_hostile_runs_do_nothing(wide: Watched, root: Path) -> None:
+    (root / "hostile").mkdir()
+    hostile_folder(root / "hostile")
     page = wide.open("/?search=img")
     page.locator("table.list tbody th a").first.click()
     page.wait_for_selector("#headline-title")

@@ -32,6 +32,17 @@ def measured(name, tasks, seed=0):
     return tally(attempts(DOMAIN, ScriptedPolicy(DOMAIN, name), tasks, Sampling(seed=seed)))
 
 
+@pytest.mark.parametrize("n", [1, 7, 300, 1_000_000])
+def test_wilson_intervals_are_those_of_scipy(n):
+    from scipy.stats import binomtest
+
+    for successes in {0, 1, n // 3, n - 1, n}:
+        for confidence in (0.9, 0.95):
+            theirs = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+            ours = wilson(successes, n, confidence)
+            assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
 def test_wilson_intervals_match_the_textbook():
     rate = wilson(8, 10)
     assert (rate.value, rate.n) == (0.8, 10)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,10 +218,34 @@ def test_a_change_on_the_disk_is_seen(tmp_path: Path, root: Path) -> None:
         ledger.note("warning", words="late")
     again = Places(tmp_path)
     assert again.stamp(again.runs()["copy"]) != stamp
-    import time
-
     time.sleep(0.35)
     assert as_json(web, "/runs/copy/ledger")["n"] == before + 1
+
+
+def test_a_change_is_told_even_if_it_came_before_the_listening() -> None:
+    import asyncio
+
+    from coevolve.dashboard.web.streaming import Streams, seen_of
+
+    states = ["new", "new", "newer", "newer"]
+
+    async def heard(seen: str) -> list[bytes]:
+        left, found = iter(states), []
+        streams = Streams()
+        stream = streams.follow(lambda: next(left), seen)
+        try:
+            for _ in range(2):
+                found.append(await asyncio.wait_for(anext(stream), 10))
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]
+        assert streams.open == 0
+        return [*found, next(left).encode()]
+
+    hello, changed, rest = asyncio.run(heard(seen_of("old")))
+    assert b"hello" in hello
+    assert (changed, rest) == (b"event: changed\ndata: 1\n\n", b"new")  # at the first look
+    _, changed, rest = asyncio.run(heard(seen_of("new")))
+    assert (changed, rest) == (b"event: changed\ndata: 1\n\n", b"newer")  # at the third
 
 
 def test_pages_that_are_not_there(web: TestClient) -> None:

@@ -99,17 +99,20 @@ def finish(rounds: "Rounds", view: "View", as_json: bool) -> None:
 
 
 def status(folder: Run, as_json: AsJson = False) -> None:
-    """Where a run stands: state, round, phase, time by phase."""
+    """Where a run stands: state, round, phase, what it gained, what is left, time by phase."""
+    from coevolve.dashboard.web.glance import read
+    from coevolve.dashboard.web.places import Place
+    from coevolve.dashboard.web.plain import plain
     from coevolve.ledger.ledger import Ledger
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
     with Ledger.open(folder) as ledger:
-        facts = ledger.summary()
+        facts, glance = ledger.summary(), read(Place(folder.name, folder), ledger)
     if as_json:
-        print(json.dumps(facts))
+        print(json.dumps({**plain(glance), **facts}))
         return
-    for name, value in facts.items():
+    for name, value in {**facts, **glance.lines()}.items():
         print(f"{name:12} {value}")
 
 

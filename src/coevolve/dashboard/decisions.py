@@ -81,10 +81,9 @@ def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Trie
         if (found := evidence_of(record, tasks, cells))
     )
     incumbent = incumbent_after(record, knobs, number) if knobs else None
-    before = record.payload(number - 1, "backtest") if number else {}
     return RoundFacts(
         number,
-        str(before.get("chosen", "")) or ("start" if number == 0 else "unknown"),
+        author(record, number),
         result_of(record, number, trained.get("result")),
         next((one.rate for one in evidence if one.tasks == "dev"), None),
         rate(gate),
@@ -95,6 +94,14 @@ def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Trie
         choice_of(record, number, incumbent),
         missing(record, number),
     )
+
+
+def author(record: Record, number: int) -> str:
+    """Whose tasks, or whose patch, a version was trained on."""
+    if record.tree:
+        return written(record.payload(number, "patch").get("author") or "unknown")
+    chosen = record.payload(number - 1, "backtest").get("chosen") if number else "start"
+    return str(chosen or "unknown")
 
 
 def result_of(record: Record, number: int, value: object) -> Result | None:
@@ -161,8 +168,12 @@ def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
 
 def missing(record: Record, number: int) -> tuple[str, ...]:
     """The phases of a round that should be there and are not."""
+    if record.tree:
+        rejected = record.payload(number, "backtest").get("passed") is False
+        expected = ("patch", "backtest") if rejected else ("patch", "train", "dev", "gate")
+        return tuple(name for name in expected if record.phase(number, name) is None)
     last = record.experiment is not None and number + 1 >= record.experiment.rounds
-    expected = ("train", "dev", "gate") if last else ("train", "dev", "gate", "propose", "backtest")
+    expected = ("train", "dev", "gate", *(() if last else ("propose", "backtest")))
     return tuple(name for name in expected if record.phase(number, name) is None)
 
 

@@ -44,6 +44,11 @@ class Facts(NamedTuple):
     problems: tuple[str, ...]
     version: str = __version__
 
+    @property
+    def word(self) -> str:
+        """What its versions are called."""
+        return "version" if "versions" in self.config else "round"
+
     def as_json(self) -> dict[str, Any]:
         """The numbers for scripts; texts and pictures stay in the page."""
         head = self.headline
@@ -89,7 +94,7 @@ def facts_of(folder: Path) -> Facts:
         "levels": levels_of(record, knobs),
         "boards": boards_of(
             record,
-            read_rollouts(record, gate_place(record, None)),
+            read_rollouts(record, gate_place(record, 0 if record.tree else None)),
             read_rollouts(record, gate_place(record, head.final_round)),
         ),
         "timing": timing_of(record, drawing(record, gates)),

@@ -43,17 +43,20 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     judged = [number for number in record.rounds if record.phase(number, "gate")]
     kept = [number for number in judged if keeps(record.payload(number, "gate"))]
     last = standing(record, kept, gates)
-    base, final = rate(gates.get(None, [])), rate(gates.get(last, []))
+    start = 0 if record.tree else None  # a tree has its start as its root
+    before, after = gates.get(start, []), gates.get(last, [])
+    base, final = rate(before), rate(after)
     if base is None and (counted := record.payload(0, "base")).get("n"):
         base = wilson(int(counted["valid"]), int(counted["n"]))
-    change = compare(record, gates.get(None, []), gates.get(last, [])) if judged else None
+    change = compare(record, before, after) if judged else None
     answer, sentence = judge(base, final, change, bool(judged), last)
     experiment = record.experiment
     trained = record.payload(last, "train").get("result", {}) if last is not None else {}
-    start = experiment.policy if experiment else "the base policy"
+    first = experiment.policy if experiment else "the base policy"
+    planned = record.config.get("versions") if record.tree else experiment and experiment.rounds
     return Headline(
-        answer, sentence, base, final, change, last, str(trained.get("policy", start)),
-        len(judged), experiment.rounds if experiment else None, len(kept),
+        answer, sentence, base, final, change, last, str(trained.get("policy", first)),
+        len(judged), planned if isinstance(planned, int) else None, len(kept),
         *spending(record),
     )  # fmt: skip
 
@@ -67,7 +70,7 @@ def keeps(verdict: dict[str, Any]) -> bool | None:
 
 def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried]]) -> int | None:
     """The version in force: of rounds the last that was kept, of a tree the best of them."""
-    if not kept or "versions" not in record.config:
+    if not kept or not record.tree:
         return kept[-1] if kept else None
     return max(kept, key=lambda number: found.value if (found := rate(gates[number])) else -1.0)
 

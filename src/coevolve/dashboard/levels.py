@@ -46,6 +46,9 @@ def knobs_by_round(record: Record) -> list[Knobs]:
     experiment, domain = record.experiment, record.domain
     if experiment is None or domain is None:
         return []
+    if record.tree:
+        harnesses = [record.payload(number, "patch").get("harness") for number in record.rounds]
+        return [domain.space.project((one or {}).get("knobs") or {}) for one in harnesses]
     found = [first_knobs(experiment, domain.space)]
     for number in record.rounds:
         chosen = record.payload(number, "backtest").get("knobs")

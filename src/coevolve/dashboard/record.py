@@ -55,6 +55,11 @@ class Record(NamedTuple):
         return self.phases.get((number, name))
 
     @property
+    def tree(self) -> bool:
+        """Whether its versions branch; those of rounds do not."""
+        return "versions" in self.config
+
+    @property
     def rounds(self) -> range:
         """Every round of which anything is recorded."""
         begun = [event.round for event in self.events if event.round is not None]

@@ -22,15 +22,15 @@ from coevolve.dashboard.web.pages.registry import OF_RUN, WHOLE
 from coevolve.dashboard.web.places import Place
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.steering import decide
-from coevolve.dashboard.web.streaming import Streams
+from coevolve.dashboard.web.streaming import Streams, seen_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 LARGEST_FORM = 50_000
 """Bytes."""
-RENDERED = 400
-"""Pages that are kept as bytes."""
+RENDERED, ROOM = 2_000, 64_000_000
+"""Pages that are kept as bytes, and how many bytes that may be."""
 LARGEST_KEPT = 2_000_000
 
 
@@ -39,7 +39,7 @@ class Dashboard:
 
     def __init__(self, root: Path) -> None:
         self.site = Site(root)
-        self.rendered = Kept(RENDERED)
+        self.rendered = Kept(RENDERED, ROOM)
         self.streams = Streams()
 
     def page(self, request: "Request", name: str, rest: str = "") -> "Response":
@@ -77,7 +77,7 @@ class Dashboard:
             body = (
                 rendering.as_json(page, run)
                 if as_json
-                else rendering.html(page, run, tab, request.url.path)
+                else rendering.html(page, run, tab, request.url.path, self.seen(address, stamp))
             )
         except Missing as error:
             return self.problem(request, 404, str(error), address.run)
@@ -88,6 +88,10 @@ class Dashboard:
         if stamp is not None and not page.draft and len(body) < LARGEST_KEPT:
             self.rendered.keep(key, stamp, body)
         return self.respond(request, 200, body, as_json)
+
+    def seen(self, address: Address, stamp: object) -> str:
+        """What a page that is made now shows, for the stream that it will listen to."""
+        return seen_of(stamp[0] if address.run and isinstance(stamp, tuple) else stamp)
 
     def problem(
         self, request: "Request", status: int, words: str, place: Place | None = None
@@ -181,10 +185,10 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
         def stamp() -> object:
             if found is not None:
                 return places.stamp(found[0])
-            return [places.stamp(place) for place in places.runs().values()]
+            return tuple(places.stamp(place) for place in places.runs().values())
 
         return StreamingResponse(
-            dashboard.streams.follow(stamp),
+            dashboard.streams.follow(stamp, request.query_params.get("seen", "")),
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
             media_type="text/event-stream",
         )

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from coevolve.core.errors import LedgerError
 from coevolve.dashboard.headline import keeps
 from coevolve.dashboard.record import experiment_of
+from coevolve.dashboard.shown import interval, percent, points
 from coevolve.dashboard.web.places import Place
+from coevolve.evaluation.paired import Difference
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
@@ -54,6 +56,30 @@ class Glance(NamedTuple):
     @property
     def going(self) -> bool:
         return self.state in ("running", "waiting", "new")
+
+    def lines(self) -> dict[str, str]:
+        """For a terminal: what a ledger's summary does not say, as far as it is known."""
+        change = Difference(**self.change) if self.change else None
+        found = {
+            "kept": f"{self.kept} of {self.judged} judged",
+            "base, gate": rate_words(self.base),
+            "dev": rate_words(self.dev),
+            "last change": f"{points(change.mean)} points [{points(change.low)}, "
+            f"{points(change.high)}], n {change.n}"
+            if change
+            else "",
+            "asks": f"{self.question.gate} of round {self.question.round}; answer with "
+            "`coevolve approve|revise|abort`"
+            if self.question
+            else "",
+        }
+        for name, (used, most) in self.budget.items():
+            found[f"{name} left"] = f"{max(0.0, most - used):,.10g} of {most:,.10g}"
+        return {name: words for name, words in found.items() if words}
+
+
+def rate_words(rate: Rate | None) -> str:
+    return f"{percent(rate.value)} valid {interval(rate)}, n {rate.n}" if rate else ""
 
 
 def glance_of(place: Place) -> Glance:

@@ -14,8 +14,9 @@ Found = TypeVar("Found")
 class Kept:
     """Values by key, the least recently used forgotten first."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, most: int, room: int | None = None) -> None:
+        """At most so many values; of bytes, at most `room` of them together."""
+        self.most, self.room, self.taken = most, room, 0
         self._turn = Lock()
         self._values: OrderedDict[object, tuple[object, Any]] = OrderedDict()
         self._locks: dict[object, Lock] = {}
@@ -45,8 +46,12 @@ class Kept:
 
     def keep(self, key: object, stamp: object, value: Any) -> None:
         with self._turn:
+            self.taken += self.size(value) - self.size(self._values.pop(key, (None, b""))[1])
             self._values[key] = stamp, value
-            self._values.move_to_end(key)
-            while len(self._values) > self.most:
-                gone, _ = self._values.popitem(last=False)
+            while len(self._values) > self.most or self.taken > (self.room or self.taken):
+                gone, (_, old) = self._values.popitem(last=False)
                 self._locks.pop(gone, None)
+                self.taken -= self.size(old)
+
+    def size(self, value: Any) -> int:
+        return len(value) if self.room is not None else 0

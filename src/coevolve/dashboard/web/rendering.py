@@ -65,9 +65,10 @@ def environment() -> "Environment":
     return found
 
 
-def html(page: Page, run: Glance | None, tab: str, path: str) -> bytes:
-    """A whole page."""
-    values = {"title": page.title, "run": run, "tab": tab, "path": path, **page.values}
+def html(page: Page, run: Glance | None, tab: str, path: str, seen: str = "") -> bytes:
+    """A whole page; `seen` names the state that it shows."""
+    given = {"title": page.title, "run": run, "tab": tab, "path": path, "seen": seen}
+    values = {**given, **page.values}
     text = environment().get_template(page.template).render(values)
     return text.encode("utf-8", "replace")
 
