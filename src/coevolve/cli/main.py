@@ -14,6 +14,7 @@ from coevolve.cli import (
     diagnosing,
     evaluating,
     evolving,
+    gallery,
     judging,
     making,
     pocket,
@@ -64,6 +65,7 @@ app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
 app.command("final")(judging.final)
 app.command("null")(judging.null)
+app.command("gallery")(gallery.gallery)
 app.command("report")(reporting.report)
 app.command("train")(training.train)
 app.command("evaluate")(evaluating.evaluate)
