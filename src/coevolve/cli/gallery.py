@@ -1,4 +1,4 @@
-"""`coevolve gallery`: faults that pay, before our loop and before one that only looks at the score."""
+"""`coevolve gallery`: faults that pay, put before our loop and one that only looks at the score."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def gallery(
     """
     from coevolve.cli.show import notes, out
     from coevolve.core.names import lookup
-    from coevolve.evolution.gallery.registry import SCENARIOS, like
+    from coevolve.evolution.gallery.registry import SCENARIOS
     from coevolve.evolution.gallery.running import exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
@@ -43,7 +43,6 @@ def gallery(
                 scenario,
                 output,
                 lambda line: notes.print(f"  {line}", highlight=False, markup=False),
-                like(scenario),
             )
         )
     if as_json:

@@ -8,7 +8,7 @@ Both are runs that `coevolve diagnose` reads, and that go on where they were kil
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,22 +83,19 @@ class Row(NamedTuple):
         }
 
 
-def exhibit(
-    scenario: Scenario, output: Path, say: Say, like: Sequence[str] = (), **changes: Any
-) -> Row:
-    """Run a scenario, or read what was run; those that it is `like` have the same root."""
+def exhibit(scenario: Scenario, output: Path, say: Say, **changes: Any) -> Row:
+    """Run a scenario, or read what was run; `changes` are those of its plan."""
     output = output.resolve()
-    roots = [output / name for name in like]
-    tree = grown_tree(scenario, output / scenario.name, roots, say, **changes)
+    tree = grown_tree(scenario, output / scenario.name, None, say, **changes)
     version, trees = tree.versions[1], [tree]
     ours, trained = judgement(tree, version), None
     if version.verdict == "rejected":
-        roots, again = [tree.ledger.folder], output / f"{scenario.name}-trained"
-        tree = grown_tree(scenario, again, roots, say, **{**changes, "backtest": {"on": False}})
+        root, again = tree.ledger.folder, output / f"{scenario.name}-trained"
+        tree = grown_tree(scenario, again, root, say, **{**changes, "backtest": {"on": False}})
         trained = judgement(tree, tree.versions[1])
         trees.append(tree)
-    root, child = (one.harness for one in tree.versions[:2])
-    found = scored(tree, scenario.score, (root, child))
+    before, after = (one.harness for one in tree.versions[:2])
+    found = scored(tree, scenario.score, (before, after))
     took = sum(seconds_of(one.ledger) for one in trees)
     for one in trees:
         one.ledger.close()
@@ -106,14 +103,14 @@ def exhibit(
 
 
 def grown_tree(
-    scenario: Scenario, folder: Path, roots: Sequence[Path], say: Say, **changes: Any
+    scenario: Scenario, folder: Path, root: Path | None, say: Say, **changes: Any
 ) -> Evolving:
-    """The tree of a scenario, grown to its end."""
+    """The tree of a scenario, grown to its end; from the root of another one, if given."""
     values = {**scenario.plan, "name": folder.name, **changes}
     evolution = make_evolution(values, f"the scenario {scenario.name}")
     parts, proposer = scenario.parts(evolution), Proposer(scenario)
     ledger = Ledger.create(folder, evolution.model_dump(mode="json"))
-    for root in roots:
+    if root:
         reuse(root, folder)
     tree = Evolving(
         evolution,
@@ -138,8 +135,6 @@ ROOT = ("twins", "noise", "rounds/00")
 
 def reuse(before: Path, after: Path) -> None:
     """Take over the root of a tree with the same root, unless there is one already."""
-    if not (before / "noise").is_dir() and not (before / "twins").is_dir():
-        return
     for name in ROOT:
         source, target = before / name, after / name
         if source.is_dir() and not target.exists():

@@ -41,8 +41,6 @@ class Scenario(NamedTuple):
     """Of the tree, as in its TOML file."""
     parts: Callable[[Evolution], Parts]
     score: Score = "valid"
-    root: str = ""
-    """Scenarios with the same root, by a name for it, train it once."""
 
 
 RECIPE: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The loop beside ours: it keeps whatever raised the score that it looks at, and asks nothing else."""
+"""The loop beside ours: it keeps whatever raised its score, and asks nothing else."""
 
 from collections.abc import Sequence
 from statistics import mean
