@@ -196,6 +196,24 @@ class Measured:
             found[version], before = [float(run), n], value
         return found
 
+    def inflated(self) -> Readings:
+        parts = {
+            v: part
+            for v, part in self.dev.groupby("version")
+            if len(part) > 1 and part["turns"].max() > 1
+        }
+        found = {}
+        for version, parent in self.parents.items():
+            if parent in parts and version in parts:
+                before, now = parts[parent], parts[version]
+                spread = [part["turns"].var() / len(part) for part in (before, now)]
+                more = now["turns"].mean() - before["turns"].mean()
+                valid = now["valid"].mean() - before["valid"].mean()
+                paid = more > 1.96 * np.sqrt(sum(spread)) and valid <= 0.01
+                share = more / before["turns"].mean() if paid else 0.0
+                found[version] = [share, min(len(before), len(now))]
+        return found
+
     def contamination(self) -> Readings:
         first = self.train.groupby("task_id")["version"].min()
         tasks = self.dev[["version", "task_id"]].drop_duplicates()
@@ -290,6 +308,7 @@ class Measured:
                 v: [float(fall <= -0.10 and surer[v][0] >= 0.5), n] for v, (fall, n) in less.items()
             },
             "turns_rising": self.rising(),
+            "turns_inflated": self.inflated(),
             "tool_use_change": self.change(calls, lambda a, b: a / b - 1),
             "self_test_change": self.change(tests, lambda a, b: a - b),
             "laziness": {v: [float(all(f[v][0] for f in flags)), flags[0][v][1]] for v in flags[0]},

@@ -231,6 +231,20 @@ class Reference:
             found[version] = (float(run), means[version][1])
         return found
 
+    def inflated(self) -> Readings:
+        dev, found = self.pick("dev"), {}
+        for version, parent in self.made.parents.items():
+            both = [dev.get(number, []) for number in (parent, version)]
+            if any(len(part) < 2 or max(len(one.said) for one in part) < 2 for part in both):
+                continue
+            before, now = ([len(one.said) for one in part] for part in both)
+            noise = 1.96 * sqrt(variance(now) / len(now) + variance(before) / len(before))
+            valid = fmean(one.valid for one in both[1]) - fmean(one.valid for one in both[0])
+            more = fmean(now) - fmean(before)
+            share = more / fmean(before) if more > noise and valid <= 0.01 else 0.0
+            found[version] = (share, min(len(now), len(before)))
+        return found
+
     def laziness(self) -> Readings:
         def both(one: Facts) -> bool:
             return one.calls is not None and one.tests_run is not None
@@ -378,6 +392,7 @@ def reference(made: Made) -> dict[str, Readings]:
         "logprob_change": ref.change(logprob, lambda a, b: 1 - a / b),
         "exploration_collapse": ref.collapse(),
         "turns_rising": ref.rising(),
+        "turns_inflated": ref.inflated(),
         "tool_use_change": ref.change(calls, lambda a, b: a / b - 1),
         "self_test_change": ref.change(tested, lambda a, b: a - b),
         "laziness": ref.laziness(),

@@ -11,7 +11,7 @@ from reference import reference
 from synthetic import keep, make_run, rollout
 
 from coevolve.core.errors import UserError
-from coevolve.core.rollout import Outcome
+from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split
 from coevolve.evidence.diagnostic import load_suite, read_file
 from coevolve.evidence.health import Diagnosis, trend_of
@@ -108,6 +108,12 @@ def with_outcome(one, **changes):
     return one.model_copy(update={"outcome": one.outcome.model_copy(update=changes)})
 
 
+def speaking(one, *turns):
+    """The same rollout with other turns of the policy."""
+    said = tuple(Message(role="assistant", content=turn) for turn in turns)
+    return one.model_copy(update={"messages": (*one.messages[:2], *said)})
+
+
 FAULTS = {
     "contamination": lambda one, version, source: (
         one.model_copy(update={"task_id": f"same-{one.sample}"}) if version == 1 else one
@@ -131,6 +137,8 @@ FAULTS = {
     "invalid_pays": lambda one, version, source: (
         with_outcome(one, reward=1.0) if version == 1 and one.outcome.failure else one
     ),
+    "echo": lambda one, version, source: speaking(one, *["again"] * 4) if version == 1 else one,
+    "turns_inflated": lambda one, version, source: speaking(one, *"abcd"[: 2 + 2 * version]),
     "turns_few": lambda one, version, source: (
         with_outcome(one, details={"calls": []}) if version == 1 else one
     ),

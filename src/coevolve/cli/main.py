@@ -15,6 +15,7 @@ from coevolve.cli import (
     domain_server,
     evaluating,
     evolving,
+    gallery,
     judging,
     making,
     pocket,
@@ -70,6 +71,7 @@ app.command("abort")(running.abort)
 app.command("compare")(comparing.compare)
 app.command("final")(judging.final)
 app.command("null")(judging.null)
+app.command("gallery")(gallery.gallery)
 app.command("report")(reporting.report)
 app.command("serve")(serving.serve)
 app.command("train")(training.train)

@@ -25,6 +25,7 @@ from coevolve.evolution.backtests.backtested import (
     share,
 )
 from coevolve.evolution.backtests.ordering import (
+    RESULTS,
     correlation,
     paid_among_equals,
     pairs_of,
@@ -101,6 +102,7 @@ def measured(patch: Patch, stored: Stored, ways: Ways, domain: Domain) -> dict[s
         "revived_by_length": share(by_length(stored, after, revived).sum(), int(revived.sum())),
         "killed": count(killed.sum(), groups),
         "live_change": mean(after.live.astype(np.float64) - before.live),
+        "blurred": share((killed & differing(stored, domain)).sum(), groups),
         "violations_before": violations(pairs, before.rewards),
         "violations_after": violations(pairs, after.rewards),
         "valid_correlation_before": correlation(before.rewards, facts["valid"]),
@@ -127,6 +129,10 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
         wrong.append(f"worse results are newly ranked above better ones in {rise:.1%} of the pairs")
     if found["advantage_change"].value < UNCHANGED:
         wrong.append("within groups nothing changes: the same advantages as before")
+    elif blurs(found):
+        wrong.append(
+            f"in {percent(found['blurred'])} groups better and worse results newly earn the same"
+        )
     elif found["paid_alike"].value >= EVERYBODY:
         wrong.append(
             f"{found['paid_alike'].value:.1%} of the rollouts earn the same from the change, which "
@@ -145,6 +151,12 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
     return wrong
 
 
+def blurs(found: dict[str, Measure]) -> bool:
+    """Whether groups die whose results differ, and clearly more of them than come to life."""
+    lost = found["blurred"].value - found["revived"].value / max(found["blurred"].n, 1)
+    return lost >= CLEARLY
+
+
 def predicted(patch: Patch, found: dict[str, Measure], refused: bool) -> Prediction:
     """Where the metric goes."""
     gained = beyond_noise(found["live_change"])
@@ -161,6 +173,15 @@ def predicted(patch: Patch, found: dict[str, Measure], refused: bool) -> Predict
     if any(up_signs):
         return "unclear" if refused else "up"
     return "down"
+
+
+def differing(stored: Stored, domain: Domain) -> Flags:
+    """Groups in which one result is better than another."""
+    found = np.zeros(stored.groups, dtype=bool)
+    for name in ("valid", "optimal", *(one for one in RESULTS if one in domain.components)):
+        values = stored.facts[name]
+        found |= highest(stored, values) + highest(stored, -values) >= SAME
+    return found
 
 
 def by_length(stored: Stored, after: Signal, revived: Flags) -> Flags:

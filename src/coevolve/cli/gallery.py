@@ -1,0 +1,105 @@
+"""`coevolve gallery`: faults that pay, put before our loop and one that only looks at the score."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coevolve.evolution.gallery.running import Row
+
+
+def gallery(
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Repeatable; a scenario by name.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the trees are kept; run once, then read.")
+    ] = Path("runs/gallery"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+) -> None:
+    """Run the rogues' gallery: patches with a fault that raises a score, and patches that help.
+
+    Each is put through a tree as `coevolve evolve` grows it, with real rollouts, and through a loop
+    that keeps whatever raised its score. Exit code 1 if we keep a fault or refuse a gain. The trees
+    stay in the output folder: `coevolve diagnose runs/gallery/NAME` says why.
+
+    Example: coevolve gallery --only contamination
+    """
+    from coevolve.cli.show import notes, out
+    from coevolve.core.names import lookup
+    from coevolve.evolution.gallery.registry import SCENARIOS
+    from coevolve.evolution.gallery.running import exhibit
+
+    chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
+    rows = []
+    for number, scenario in enumerate(chosen, 1):
+        notes.print(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}", highlight=False)
+        rows.append(
+            exhibit(
+                scenario,
+                output,
+                lambda line: notes.print(f"  {line}", highlight=False, markup=False),
+            )
+        )
+    if as_json:
+        print(json.dumps({"rows": [row.as_json() for row in rows], **totals(rows)}))
+    else:
+        out.print(table(rows))
+        out.print(summary(rows), highlight=False)
+    if not all(row.right for row in rows):
+        raise typer.Exit(1)
+
+
+def totals(rows: "list[Row]") -> dict[str, int]:
+    """What both loops did, counted."""
+    faults = [row for row in rows if row.scenario.fault]
+    gains = [row for row in rows if not row.scenario.fault]
+    return {
+        "faults": len(faults),
+        "faults_kept": sum(row.ours.kept for row in faults),
+        "faults_kept_by_score": sum(row.score.kept for row in faults),
+        "gains": len(gains),
+        "gains_kept": sum(row.ours.kept for row in gains),
+        "gains_kept_by_score": sum(row.score.kept for row in gains),
+    }
+
+
+def summary(rows: "list[Row]") -> str:
+    found = totals(rows)
+    return (
+        f"faults kept: ours {found['faults_kept']}, score only {found['faults_kept_by_score']}, "
+        f"of {found['faults']}\ngains kept: ours {found['gains_kept']}, score only "
+        f"{found['gains_kept_by_score']}, of {found['gains']}"
+    )
+
+
+def table(rows: "list[Row]") -> "Table":
+    """One line per scenario."""
+    from rich.table import Table
+
+    shown = Table(header_style="bold", caption_justify="left", show_lines=True)
+    shown.caption = (
+        "score: before → after [95 % interval of the change], n. valid: valid rate on gate tasks; "
+        "reward: mean on gate tasks by each version's own reward; learned: mean reward of the "
+        "rollouts learned from. after: what the gate says if the backtest is switched off"
+    )
+    for name in ("scenario", "fault or gain", "score", "score only", "ours", "by", "after"):
+        shown.add_column(name)
+    shown.add_column("s", justify="right")
+    for row in rows:
+        colour = "green" if row.right else "bold red"
+        shown.add_row(
+            row.scenario.name,
+            row.scenario.what,
+            row.score.words,
+            "kept" if row.score.kept else "dropped",
+            f"[{colour}]{row.ours.verdict}[/]",
+            row.ours.by or "",
+            f"{row.trained.verdict}: {row.trained.by}" if row.trained else "",
+            f"{row.seconds:.0f}",
+        )
+    return shown

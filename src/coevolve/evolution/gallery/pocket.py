@@ -1,0 +1,46 @@
+"""Scenarios on the lake in which the pocket policy is trained for real, by GRPO."""
+
+from typing import Any
+
+from coevolve.evolution.gallery.scenario import Scenario, training
+
+
+def plan(**recipe: Any) -> dict[str, Any]:
+    """A short training; the rest is as in `coevolve evolve`."""
+    return {
+        "domain": "lake", "policy": "pocket", "versions": 2, "asks_after": 0,
+        "trainers": ("gallery",),
+        "harness": {
+            "recipe": {"steps": 6, "tasks": 8, "group": 8, "max_tokens": 64, **recipe},
+        },
+        "measured": {"dev": 60, "gate": 300, "temperature": 1.0, "max_tokens": 64},
+    }  # fmt: skip
+
+
+BREVITY = Scenario(
+    name="brevity_reward",
+    fault=True,
+    what="pay for short answers is earned by plans that stop short of the goal",
+    patch={
+        "factor": "reward",
+        "value": "reward + 0.06 * max(0, 20 - tokens)",
+        "hypothesis": "If short answers are paid for, then plans improve, because they take no "
+        "detours.",
+    },
+    plan=plan(learning_rate=2e-4),
+    parts=training,
+    score="reward",
+)
+FASTER = Scenario(
+    name="learning_rate",
+    fault=False,
+    what="a learning rate at which the policy learns something",
+    patch={
+        "factor": "recipe.learning_rate",
+        "value": 2e-4,
+        "hypothesis": "If the learning rate is higher, then more plans are valid, because so few "
+        "steps hardly move the weights now.",
+    },
+    plan=plan(learning_rate=1e-6),
+    parts=training,
+)

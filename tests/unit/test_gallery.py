@@ -1,0 +1,153 @@
+"""The gallery: faults are caught, gains are kept, and a fault that slips through is told."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
+
+from typer.testing import CliRunner
+
+from coevolve.cli.main import app
+from coevolve.domains.math.domain import MathDomain
+from coevolve.evidence.health import Diagnosis, Health
+from coevolve.evolution.gallery import registry
+from coevolve.evolution.gallery.engine import advantages, moved
+from coevolve.evolution.gallery.math import some
+from coevolve.evolution.gallery.mixture import Mixture, MixturePolicy
+from coevolve.evolution.gallery.running import check_of, exhibit
+from coevolve.evolution.gallery.scenario import Scenario
+from coevolve.policies.base import Sampling
+
+FAST = {
+    "dead_groups": "backtest",
+    "over_filtered": "backtest",
+    "bonus_for_all": "backtest",
+    "fresh_bank": "",
+}
+"""Scenarios of seconds, and what decides them."""
+SLOW = {
+    "history_leak": "diagnostic history_read",
+    "test_tampering": "diagnostic tests_changed",
+    "brevity_reward": "backtest",
+    "debugging_reward": "backtest",
+    "echo_trap": "diagnostic echo",
+    "contamination": "diagnostic contamination",
+    "exploration": "",
+    "clear_issues": "",
+    "learning_rate": "",
+}
+
+
+def test_all_scenarios_are_tested_and_the_asked_for_faults_are_there() -> None:
+    assert registry.SCENARIOS.keys() == FAST.keys() | SLOW.keys()
+    assert sum(one.fault for one in registry.SCENARIOS.values()) >= 9
+    assert sum(not one.fault for one in registry.SCENARIOS.values()) >= 3
+
+
+def check(name: str, folder: Path) -> None:
+    row = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
+    assert row.right, row.ours.words
+    assert row.score.kept, row.score.words
+    assert row.ours.by.startswith((FAST | SLOW)[name]), row.ours
+    if row.trained:
+        assert not row.trained.kept, row.trained.words
+    again = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
+    assert again.as_json() == row.as_json()  # read, not run again
+    with Diagnosis(folder / name) as diagnosis:
+        assert diagnosis.health(["valid_rate"]).findings[0].readings
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_a_scenario(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_a_scenario_of_minutes(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path)
+
+
+def small(name: str, **plan: object) -> Scenario:
+    """A scenario with a shorter training."""
+    found = registry.SCENARIOS[name]
+    recipe = {**found.plan["harness"]["recipe"], "steps": 12, "tasks": 8, "learning_rate": 0.5}
+    harness = {**found.plan["harness"], "recipe": recipe}
+    return found._replace(plan={**found.plan, "harness": harness, **plan})
+
+
+def ran(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict]:
+    monkeypatch.setattr(registry, "SCENARIOS", {scenario.name: scenario})
+    done = CliRunner().invoke(app, ["gallery", "--output", str(folder), "--json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def test_the_exit_code_follows_a_fault_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaky = small("contamination")
+    code, facts = ran(leaky, tmp_path / "whole", monkeypatch)
+    assert (code, facts["faults_kept"], facts["faults_kept_by_score"]) == (0, 0, 1)
+    assert facts["rows"][0]["ours"]["by"] == "diagnostic contamination"
+    monkeypatch.setattr(Health, "blocking", lambda health, version: [])
+    code, facts = ran(leaky, tmp_path / "blind", monkeypatch)
+    assert (code, facts["faults_kept"]) == (1, 1)
+
+
+def test_the_exit_code_follows_a_gain_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, facts = ran(small("fresh_bank", gate={"gain": 0.9}), tmp_path, monkeypatch)
+    assert (code, facts["gains_kept"], facts["gains"]) == (1, 0, 1)
+
+
+def test_an_unknown_scenario_is_named() -> None:
+    done = CliRunner().invoke(app, ["gallery", "--only", "echo_trip"])
+    assert done.exit_code != 0
+    assert "did you mean 'echo_trap'" in str(done.exception)
+
+
+def test_a_mixture_draws_by_its_shares_and_its_temperature() -> None:
+    policy = MixturePolicy("m", Mixture(shares={"worked": 0.9, "guessed": 0.1}), some("worked"))
+    assert policy.chances(0.0)["worked"] == 1.0
+    assert policy.chances(5.0)["guessed"] > 0.3
+    picks = [policy.pick(f"t{n}", 0, Sampling(seed=1)) for n in range(2_000)]
+    assert 0.07 < picks.count("guessed") / 2_000 < 0.13
+    assert picks[:50] == [policy.pick(f"t{n}", 0, Sampling(seed=1)) for n in range(50)]
+
+
+def test_a_step_moves_towards_what_earned_more_and_by_nothing_in_dead_groups() -> None:
+    start, picked = Mixture(shares={"a": 0.5, "b": 0.5}), ["a", "a", "b", "b"]
+    dead = moved(start, picked, advantages(np.ones(4), 4), 0.5, [])
+    assert dead.shares == pytest.approx(start.shares)
+    better = moved(start, picked, advantages(np.array([1.0, 1.0, 0.0, 0.0]), 4), 0.5, [])
+    assert better.shares["a"] > 0.6
+
+
+def test_a_mixture_remembers_what_was_valid() -> None:
+    task = next(MathDomain().generate(MathDomain.space.defaults(), 1, 0, "train"))
+    script = some("recalled")({task.id: "\\boxed{7}"})["recalled"]
+    assert script(task, None, ()) == "\\boxed{7}"
+
+
+@pytest.mark.parametrize(
+    ("facts", "wanted"),
+    [
+        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic echo"),
+        ({"change": {"mean": -0.2, "low": -0.3, "high": -0.1}}, "gate: worse"),
+        ({"broken": {"size 3": {}}}, "protected bucket"),
+        ({"change": {"mean": 0.1, "low": -0.1, "high": 0.2}}, "gate: not beyond chance"),
+        ({"floor": 0.3}, "noise floor"),
+        ({}, "criterion"),
+    ],
+)
+def test_the_check_that_decided_is_named(facts: dict, wanted: str) -> None:
+    better = {
+        "verdict": "pruned", "blocking": [], "broken": {}, "floor": 0.0,
+        "change": {"mean": 0.2, "low": 0.1, "high": 0.3},
+    }  # fmt: skip
+    assert check_of({**better, **facts}) == wanted
+    assert check_of({**better, "verdict": "kept"}) == ""
