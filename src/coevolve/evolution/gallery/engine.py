@@ -45,11 +45,13 @@ class MixtureEngine:
             )
             policy = MixturePolicy("mixture", mixture, self.scripts)
             rollouts = self.play(policy, batch, sampling, recipe.group, step)
-            write(rollouts, stage.folder / "rollouts" / f"step-{step:06d}-0.parquet")
             rewards = shaped(stage.reward, rollouts, self.domain.components)
-            keep, memory = kept(
-                stage.filters, columns_of(rollouts, rewards, 0, recipe.group), memory
-            )
+            rollouts = [
+                one.model_copy(update={"shaped": float(reward)})
+                for one, reward in zip(rollouts, rewards, strict=True)
+            ]
+            write(rollouts, stage.folder / "rollouts" / f"step-{step:06d}-0.parquet")
+            keep, memory = kept(stage.filters, columns_of(rollouts, 0, recipe.group), memory)
             gained = np.where(keep, advantages(rewards, recipe.group), 0.0)
             picked = [policy.pick(one.task_id, one.sample, sampling) for one in rollouts]
             mixture = moved(mixture, picked, gained, recipe.learning_rate, rollouts)
