@@ -27,11 +27,10 @@ def show(site: Site, address: Address) -> Page:
             return picture(site, place, counted, name)
         return rollout(site, place, counted, name)
     chosen = filter_of(address.query)
-    what = ("rollouts", counted.changes, chosen)
     values = {
         "filter": chosen,
         "query": chosen.as_query(),
-        "found": site.of(place, what, lambda: find(counted, chosen)),
+        "found": find(counted, chosen),
         "choices": site.of(place, ("choices", counted.changes), lambda: choices(counted)),
         "sources": SOURCES,
         "problems": broken_files(counted),
