@@ -142,6 +142,7 @@ def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) 
     first, second = (as_json(web, base, page=number)["found"] for number in "12")
     assert not {one["id"] for one in second["rows"]} & {one["id"] for one in first["rows"]}
     assert len(second["rows"]) == 50
+    assert as_json(web, base, page="999")["filter"]["page"] == second["pages"]
     assert web.get(base, params={"version": "three"}).status_code == 400
     assert "give a whole number" in web.get(base, params={"version": "three"}).text
 

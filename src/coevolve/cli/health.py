@@ -21,6 +21,7 @@ EXTRAS = {
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
     "duckdb": ("train", "`coevolve diagnose`"),
+    "fastapi": ("serve", "the dashboard"),
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),
 }

@@ -3,7 +3,7 @@
 (function () {
   "use strict";
   var data = { steps: [], bounds: [], curves: {} };
-  var plots = [];
+  var plots = [], rounds = [];
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -25,9 +25,9 @@
   /* The mean of up to five points around each, none of them of another round. */
   function smooth(values) {
     return values.map(function (_, at) {
-      var sum = 0, n = 0, round = roundAt(data.steps[at]);
+      var sum = 0, n = 0;
       for (var i = Math.max(0, at - 2); i <= Math.min(values.length - 1, at + 2); i++) {
-        if (values[i] !== null && roundAt(data.steps[i]) === round) { sum += values[i]; n++; }
+        if (values[i] !== null && rounds[i] === rounds[at]) { sum += values[i]; n++; }
       }
       return n ? sum / n : null;
     });
@@ -42,8 +42,11 @@
     ctx.textBaseline = "alphabetic";
     ctx.font = 11 * scale + "px system-ui, sans-serif";
     ctx.setLineDash([4 * scale, 4 * scale]);
+    var room = 68 * scale, free = -Infinity; /* where there are many rounds, not each is marked */
     data.bounds.forEach(function (bound, index) {
       var x = Math.round(plot.valToPos(bound[0], "x", true));
+      if (Math.max(x, plot.bbox.left) < free) return;
+      free = Math.max(x, plot.bbox.left) + room;
       if (index) {
         ctx.beginPath();
         ctx.moveTo(x, plot.bbox.top);
@@ -75,7 +78,8 @@
         x: { time: false, range: function (_, low, high) { return [Math.min(low, 1) - 0.5, high + 0.5]; } },
         y: { range: function (_, low, high) {
           if (low === null) return [0, 1];
-          var room = 0.08 * (high - low || Math.abs(high) || 1);
+          var flat = high - low <= 1e-9 * Math.abs(high); /* equal but for the last digits */
+          var room = 0.08 * (flat ? Math.abs(high) || 1 : high - low);
           var least = low - room < 0 && low >= 0 ? 0 : low - room;
           return [least, curve.unit === "percent" ? Math.min(1.02, high + room) : high + room];
         } },
@@ -129,6 +133,7 @@
   function show() {
     var written = document.getElementById("chart-data");
     data = written ? JSON.parse(written.textContent) : { steps: [], bounds: [], curves: {} };
+    rounds = data.steps.map(roundAt);
     plots.forEach(function (pair) { pair[1].destroy(); });
     plots = [];
     if (data.steps.length) document.querySelectorAll(".chart").forEach(draw);

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LARGEST_FORM = 50_000
 """Bytes."""
-RENDERED, ROOM = 2_000, 64_000_000
+RENDERED, ROOM = 1_000, 32_000_000
 """Pages that are kept as bytes, and how many bytes that may be."""
 LARGEST_KEPT = 2_000_000
 

@@ -55,7 +55,7 @@ class Site:
 
     def __init__(self, root: Path) -> None:
         self.places = Places(root)
-        self.kept = Kept(most=600)
+        self.kept = Kept(most=300)
         self.asking = Asking()
         self._turn = Lock()
         self._counted: OrderedDict[str, Counted] = OrderedDict()

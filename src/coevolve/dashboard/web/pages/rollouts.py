@@ -27,11 +27,11 @@ def show(site: Site, address: Address) -> Page:
             return picture(site, place, counted, name)
         return rollout(site, place, counted, name)
     chosen = filter_of(address.query)
-    what = ("rollouts", counted.changes, chosen)
+    found = find(counted, chosen)
     values = {
-        "filter": chosen,
+        "filter": chosen._replace(page=min(chosen.page, found.pages)),
         "query": chosen.as_query(),
-        "found": site.of(place, what, lambda: find(counted, chosen)),
+        "found": found,
         "choices": site.of(place, ("choices", counted.changes), lambda: choices(counted)),
         "sources": SOURCES,
         "problems": broken_files(counted),

@@ -1,0 +1,67 @@
+"""`coevolve serve` before it serves: addresses, tokens, folders; and a comparison of arms."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
+from fastapi.testclient import TestClient
+
+from coevolve.cli.serving import TOKEN, bound, chosen_token
+from coevolve.core.errors import UserError
+from coevolve.dashboard.web.app import make_app
+from coevolve.evaluation.arms import ArmResult
+from coevolve.evolution.arms import JOB
+from coevolve.harness.comparison import make_comparison
+from coevolve.ledger.ledger import Ledger
+
+
+def test_a_token_is_made_up_or_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TOKEN, raising=False)
+    assert len(chosen_token()) >= 32
+    assert chosen_token() != chosen_token()
+    monkeypatch.setenv(TOKEN, "a-token-of-many-characters")
+    assert chosen_token() == "a-token-of-many-characters"
+    monkeypatch.setenv(TOKEN, "short")
+    with pytest.raises(UserError, match="5 characters; use at least 16"):
+        chosen_token()
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with bound("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(UserError, match=rf"127\.0\.0\.1:{port}.*another --port"):
+            bound("127.0.0.1", port)
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is no folder"):
+        make_app(tmp_path / "none")
+
+
+def test_arms_are_compared_with_paired_intervals(tmp_path: Path) -> None:
+    values = {"name": "two", "seeds": 3, "tasks": 40, "arms": {"fixed": {}, "frontier": {}}}
+    rng = random.Random(0)
+    for job in make_comparison(values, "test").jobs():
+        folder = tmp_path / "two" / job.name
+        if job.trains:
+            Ledger.create(folder, {"name": job.arm}).close()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JOB).write_text(job.model_dump_json())
+        chance = {"untrained": 0.2, "fixed": 0.4, "frontier": 0.9}[job.arm]
+        valid = tuple(rng.random() < chance for _ in range(job.tasks))
+        result = ArmResult(job=job, policy="p", ended="done", tasks_hash=f"{job.seed}", valid=valid,
+                           optimal=valid, train_rollouts=100, seconds=5.0)  # fmt: skip
+        (folder / "result.json").write_text(result.model_dump_json())
+    web = TestClient(make_app(tmp_path), base_url="http://localhost")  # type: ignore[arg-type]
+    found = web.get("/compare/two?format=json").json()
+    assert [row["arm"] for row in found["rows"]] == ["frontier", "fixed", "untrained"]
+    assert (found["reference"], found["done"]) == ("fixed", 9)
+    change = found["rows"][0]["valid_change"]
+    assert change["n"] == 3
+    assert 0 < change["low"] < change["mean"] < change["high"]
+    page = web.get("/compare/two").text
+    assert 'href="/runs/two/frontier/seed-2"' in page
+    assert web.get("/runs/two/frontier/seed-2").status_code == 200
+    assert "two" in web.get("/compare").text
