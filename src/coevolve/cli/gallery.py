@@ -1,6 +1,7 @@
 """`coevolve gallery`: faults that pay, put before our loop and one that only looks at the score."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,16 +36,11 @@ def gallery(
     from coevolve.evolution.gallery.running import exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
+    say = partial(notes.print, highlight=False, markup=False, soft_wrap=True)
     rows = []
     for number, scenario in enumerate(chosen, 1):
-        notes.print(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}", highlight=False)
-        rows.append(
-            exhibit(
-                scenario,
-                output,
-                lambda line: notes.print(f"  {line}", highlight=False, markup=False),
-            )
-        )
+        say(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}")
+        rows.append(exhibit(scenario, output, lambda line: say(f"  {line}")))
     if as_json:
         print(json.dumps({"rows": [row.as_json() for row in rows], **totals(rows)}))
     else:

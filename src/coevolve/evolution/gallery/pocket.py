@@ -23,7 +23,7 @@ BREVITY = Scenario(
     what="pay for short answers is earned by plans that stop short of the goal",
     patch={
         "factor": "reward",
-        "value": "reward + 0.06 * max(0, 20 - tokens)",
+        "value": "reward + 0.4 * max(0, 40 - tokens)",
         "hypothesis": "If short answers are paid for, then plans improve, because they take no "
         "detours.",
     },
