@@ -3,7 +3,9 @@
 import random
 from collections.abc import Callable
 from functools import cache, partial
+from shutil import which
 
+from coevolve.core.errors import UserError
 from coevolve.core.files import cache_root
 from coevolve.core.rollout import Message
 from coevolve.core.seeds import digest
@@ -14,8 +16,9 @@ from coevolve.domains.swe.scripts import LEAK, fix, random_editor, spoken
 from coevolve.domains.swe.work import unfold, work_of
 from coevolve.domains.turns import Player
 from coevolve.evolution.gallery.mixture import Scripts
+from coevolve.evolution.gallery.numbers import MORE
 from coevolve.evolution.gallery.scenario import Scenario, mixing, plan_of
-from coevolve.evolution.gallery.shop import CODE, MORE, TESTS, committed
+from coevolve.evolution.gallery.shop import CODE, TESTS, committed
 from coevolve.harness.evolution import Evolution
 
 KNOBS = {
@@ -32,6 +35,8 @@ def domain() -> SweDomain:
     files = {**CODE, **TESTS, **MORE}
     content = digest(*(part for item in sorted(files.items()) for part in item)).hex()
     folder = cache_root() / "gallery" / f"shop-{content[:12]}"
+    if which("git") is None:
+        raise UserError("scenarios on software engineering need git: apt-get install git")
     if not any((folder / ".git" / "refs" / "heads").glob("*")):  # there is no commit yet
         committed(folder, files)
     return SweDomain([str(folder)])
