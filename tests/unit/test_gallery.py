@@ -11,6 +11,7 @@ pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
 from typer.testing import CliRunner
 
 from coevolve.cli.main import app
+from coevolve.core.splits import Split
 from coevolve.domains.math.domain import MathDomain
 from coevolve.evidence.health import Diagnosis, Health
 from coevolve.evolution.gallery import registry
@@ -128,7 +129,7 @@ def test_a_step_moves_towards_what_earned_more_and_by_nothing_in_dead_groups() -
 
 
 def test_a_mixture_remembers_what_was_valid() -> None:
-    task = next(MathDomain().generate(MathDomain.space.defaults(), 1, 0, "train"))
+    task = next(MathDomain().generate(MathDomain.space.defaults(), 1, 0, Split.TRAIN))
     script = some("recalled")({task.id: "\\boxed{7}"})["recalled"]
     assert script(task, None, ()) == "\\boxed{7}"
 

@@ -181,6 +181,26 @@ def test_a_component_revives_9_of_20_dead_groups(tmp_path: Path) -> None:
     assert tried(tmp_path, change.model_copy(update={"metric": "valid"})).prediction == "up"
 
 
+def test_a_reward_that_tells_results_no_longer_apart_is_refused(tmp_path: Path) -> None:
+    shares = (0.0, 0.25, 0.5, 0.5)
+    graded: Groups = [
+        [{"reward": 0.4 * share, "components": {"tests": share}} for share in shares]
+        for _ in range(20)
+    ]
+    keep_training(tmp_path / "graded", graded)
+    found = tried(tmp_path / "graded", patch("reward", "solved"))
+    assert not found.passed
+    assert "newly earn the same" in found.words
+    assert (value(found, "blurred"), found.measures["blurred"].n) == (1.0, 20)
+    lengths: Groups = [[{"valid": True, "tokens": 20 * n} for n in range(1, 5)] for _ in range(20)]
+    keep_training(tmp_path / "lengths", [*lengths, *mixed(random.Random(5), 20)])
+    paid = root(reward="reward + 0.001 * tokens")
+    simpler = tried(tmp_path / "lengths", patch("reward", "reward"), paid)
+    assert simpler.passed, simpler.words
+    assert value(simpler, "killed") >= 20
+    assert value(simpler, "blurred") < 0.05
+
+
 def test_brevity_ranks_worse_results_above_better_ones(tmp_path: Path) -> None:
     keep_training(tmp_path, mixed(random.Random(3), 60))
     found = tried(tmp_path, patch("reward", "reward - 0.01 * tokens"))

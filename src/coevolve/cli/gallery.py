@@ -1,6 +1,7 @@
 """`coevolve gallery`: faults that pay, put before our loop and one that only looks at the score."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from coevolve.evolution.gallery.running import Row
+
+WIDE = 140
+"""Characters of a line in a pipe."""
 
 
 def gallery(
@@ -29,26 +33,23 @@ def gallery(
 
     Example: coevolve gallery --only contamination
     """
+    from rich.console import Console
+
     from coevolve.cli.show import notes, out
     from coevolve.core.names import lookup
     from coevolve.evolution.gallery.registry import SCENARIOS
     from coevolve.evolution.gallery.running import exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
+    say = partial(notes.print, highlight=False, markup=False, soft_wrap=True)
     rows = []
     for number, scenario in enumerate(chosen, 1):
-        notes.print(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}", highlight=False)
-        rows.append(
-            exhibit(
-                scenario,
-                output,
-                lambda line: notes.print(f"  {line}", highlight=False, markup=False),
-            )
-        )
+        say(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}")
+        rows.append(exhibit(scenario, output, lambda line: say(f"  {line}")))
     if as_json:
         print(json.dumps({"rows": [row.as_json() for row in rows], **totals(rows)}))
     else:
-        out.print(table(rows))
+        Console(width=None if out.is_terminal else WIDE).print(table(rows))
         out.print(summary(rows), highlight=False)
     if not all(row.right for row in rows):
         raise typer.Exit(1)
@@ -85,20 +86,19 @@ def table(rows: "list[Row]") -> "Table":
     shown.caption = (
         "score: before → after [95 % interval of the change], n. valid: valid rate on gate tasks; "
         "reward: mean on gate tasks by each version's own reward; learned: mean reward of the "
-        "rollouts learned from. after: what the gate says if the backtest is switched off"
+        "rollouts learned from. if trained: what the gate says where the backtest is switched off"
     )
-    for name in ("scenario", "fault or gain", "score", "score only", "ours", "by", "after"):
-        shown.add_column(name)
+    for name in ("scenario", "score", "score only", "ours", "by", "if trained"):
+        shown.add_column(name, overflow="fold")
     shown.add_column("s", justify="right")
     for row in rows:
         colour = "green" if row.right else "bold red"
         shown.add_row(
-            row.scenario.name,
-            row.scenario.what,
+            f"[bold]{row.scenario.name}[/]\n{row.scenario.what}",
             row.score.words,
             "kept" if row.score.kept else "dropped",
             f"[{colour}]{row.ours.verdict}[/]",
-            row.ours.by or "",
+            row.ours.by,
             f"{row.trained.verdict}: {row.trained.by}" if row.trained else "",
             f"{row.seconds:.0f}",
         )

@@ -68,6 +68,16 @@ def violations(pairs: list[Pairs], rewards: Numbers) -> Measure:
     return share(wrong, total)
 
 
+def told_apart(stored: Stored, pairs: list[Pairs], rewards: Numbers) -> Flags:
+    """Groups in which some better result earns more than a worse one, and none earns less."""
+    right, wrong = (np.zeros(stored.groups, dtype=bool) for _ in range(2))
+    for some in pairs:
+        ahead = rewards[some.one] - rewards[some.other]
+        right[stored.group[some.one[some.ordered & (ahead >= SAME)]]] = True
+        wrong[stored.group[some.one[some.ordered & (ahead <= -SAME)]]] = True
+    return right & ~wrong
+
+
 def paid_among_equals(pairs: list[Pairs], rewards: Numbers, fact: Numbers) -> Measure:
     """The correlation of reward and fact over pairs with equal results; 0 where nothing differs."""
     products = own = theirs = 0.0

@@ -25,10 +25,10 @@ from coevolve.evolution.backtests.backtested import (
     share,
 )
 from coevolve.evolution.backtests.ordering import (
-    RESULTS,
     correlation,
     paid_among_equals,
     pairs_of,
+    told_apart,
     violations,
 )
 from coevolve.evolution.backtests.signal import Signal, change_of, highest, over_groups, push
@@ -102,7 +102,7 @@ def measured(patch: Patch, stored: Stored, ways: Ways, domain: Domain) -> dict[s
         "revived_by_length": share(by_length(stored, after, revived).sum(), int(revived.sum())),
         "killed": count(killed.sum(), groups),
         "live_change": mean(after.live.astype(np.float64) - before.live),
-        "blurred": share((killed & differing(stored, domain)).sum(), groups),
+        "blurred": share((killed & told_apart(stored, pairs, before.rewards)).sum(), groups),
         "violations_before": violations(pairs, before.rewards),
         "violations_after": violations(pairs, after.rewards),
         "valid_correlation_before": correlation(before.rewards, facts["valid"]),
@@ -173,15 +173,6 @@ def predicted(patch: Patch, found: dict[str, Measure], refused: bool) -> Predict
     if any(up_signs):
         return "unclear" if refused else "up"
     return "down"
-
-
-def differing(stored: Stored, domain: Domain) -> Flags:
-    """Groups in which one result is better than another."""
-    found = np.zeros(stored.groups, dtype=bool)
-    for name in ("valid", "optimal", *(one for one in RESULTS if one in domain.components)):
-        values = stored.facts[name]
-        found |= highest(stored, values) + highest(stored, -values) >= SAME
-    return found
 
 
 def by_length(stored: Stored, after: Signal, revived: Flags) -> Flags:

@@ -4,15 +4,18 @@ import random
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
+from typing import cast
 
 from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.math.domain import MathDomain
 from coevolve.domains.math.knobs import SPACE
 from coevolve.domains.math.scripts import first_number, in_style
+from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import Player
 from coevolve.evolution.gallery.mixture import Scripts
 from coevolve.evolution.gallery.scenario import Scenario, mixing, plan_of
@@ -108,7 +111,7 @@ CONTAMINATION = Scenario(
         recipe={"steps": 20, "tasks": 16, "learning_rate": 0.25},
     ),
     parts=mixing(
-        lambda evolution: BankDomain(evolution, leaky=True),
+        lambda evolution: cast(Domain, BankDomain(evolution, leaky=True)),
         some("worked", "guessed", "recalled"),
         {"worked": 0.3, "guessed": 0.4, "recalled": 0.3},
     ),
@@ -120,7 +123,7 @@ BANK = Scenario(
     patch=COLLECTED,
     plan=plan_of("math", harness={"knobs": LONG}, measured=SHORT),
     parts=mixing(
-        lambda evolution: BankDomain(evolution, leaky=False),
+        lambda evolution: cast(Domain, BankDomain(evolution, leaky=False)),
         some("worked", "guessed"),
         {"worked": 0.1, "guessed": 0.9},
     ),
@@ -137,7 +140,7 @@ FILTERED = Scenario(
     },
     plan=plan_of("math", measured=SHORT, harness={"knobs": SHORT}, recipe={"learning_rate": 0.2}),
     parts=mixing(
-        lambda _: MathDomain(), some("worked", "guessed"), {"worked": 0.1, "guessed": 0.9}
+        lambda _: get_domain("math"), some("worked", "guessed"), {"worked": 0.1, "guessed": 0.9}
     ),
     score="learned",
 )

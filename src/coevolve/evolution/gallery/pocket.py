@@ -23,24 +23,24 @@ BREVITY = Scenario(
     what="pay for short answers is earned by plans that stop short of the goal",
     patch={
         "factor": "reward",
-        "value": "reward + 0.06 * max(0, 20 - tokens)",
+        "value": "reward + 0.4 * max(0, 40 - tokens)",
         "hypothesis": "If short answers are paid for, then plans improve, because they take no "
         "detours.",
     },
-    plan=plan(learning_rate=2e-4),
+    plan=plan(learning_rate=1e-4),
     parts=training,
     score="reward",
 )
-FASTER = Scenario(
+CALMER = Scenario(
     name="learning_rate",
     fault=False,
-    what="a learning rate at which the policy learns something",
+    what="a learning rate that no longer wrecks the policy",
     patch={
         "factor": "recipe.learning_rate",
-        "value": 2e-4,
-        "hypothesis": "If the learning rate is higher, then more plans are valid, because so few "
-        "steps hardly move the weights now.",
+        "value": 2e-5,
+        "hypothesis": "If the learning rate is lower, then more plans are valid, because steps "
+        "this large unlearn what the policy could do.",
     },
-    plan=plan(learning_rate=1e-6),
+    plan=plan(learning_rate=2e-4),
     parts=training,
 )

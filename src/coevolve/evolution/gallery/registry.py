@@ -18,6 +18,6 @@ SCENARIOS: dict[str, Scenario] = {
         code.EXPLORING,
         math.BANK,
         swe.HINTS,
-        pocket.FASTER,
+        pocket.CALMER,
     )
 }

@@ -148,9 +148,15 @@ def judgement(tree: Tree, version: Version) -> Judgement:
     """What was decided about a version, and by which check."""
     assert version.verdict is not None
     if version.verdict == "rejected":
-        return Judgement("rejected", "backtest", version.words)
+        found = tree.recorded(version.number, "backtest")["words"]
+        return Judgement("rejected", f"backtest: {first_of(found)}", version.words)
     facts = tree.recorded(version.number, "gate")
     return Judgement(version.verdict, check_of(facts), version.words)
+
+
+def first_of(words: str) -> str:
+    """The first thing that a backtest found wrong, without its numbers in brackets."""
+    return words.partition("; ")[0].partition(" (")[0]
 
 
 def check_of(facts: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 import random
 from collections.abc import Callable
 from functools import cache, partial
+from shutil import which
 
+from coevolve.core.errors import UserError
 from coevolve.core.files import cache_root
 from coevolve.core.rollout import Message
 from coevolve.core.seeds import digest
@@ -14,11 +16,15 @@ from coevolve.domains.swe.scripts import LEAK, fix, random_editor, spoken
 from coevolve.domains.swe.work import unfold, work_of
 from coevolve.domains.turns import Player
 from coevolve.evolution.gallery.mixture import Scripts
+from coevolve.evolution.gallery.numbers import MORE
 from coevolve.evolution.gallery.scenario import Scenario, mixing, plan_of
-from coevolve.evolution.gallery.shop import CODE, TESTS, shop
+from coevolve.evolution.gallery.shop import CODE, TESTS, committed
 from coevolve.harness.evolution import Evolution
 
-KNOBS = {"small.share": 1.0, "faults.mean": 1.0, "turns.limit": 20.0, "hint.mean": 0.0}
+KNOBS = {
+    "comparison.share": 0.25, "operator.share": 0.25, "boundary.share": 0.25, "result.share": 0.25,
+    "small.share": 1.0, "faults.mean": 1.0, "turns.limit": 20.0, "hint.mean": 0.0,
+}  # fmt: skip
 NAMED = 3
 """Level of the issue from which it names the function with the fault."""
 
@@ -26,10 +32,13 @@ NAMED = 3
 @cache
 def domain() -> SweDomain:
     """Software engineering in the one repository, made when it is first needed."""
-    content = digest(*(part for item in sorted({**CODE, **TESTS}.items()) for part in item)).hex()
+    files = {**CODE, **TESTS, **MORE}
+    content = digest(*(part for item in sorted(files.items()) for part in item)).hex()
     folder = cache_root() / "gallery" / f"shop-{content[:12]}"
-    if not (folder / ".git" / "HEAD").is_file():
-        shop(folder)
+    if which("git") is None:
+        raise UserError("scenarios on software engineering need git: apt-get install git")
+    if not any((folder / ".git" / "refs" / "heads").glob("*")):  # there is no commit yet
+        committed(folder, files)
     return SweDomain([str(folder)])
 
 
@@ -103,8 +112,8 @@ def agents(*names: str) -> Scripts:
 
 
 plan = partial(
-    plan_of, "swe", dev=20, gate=40,
-    recipe={"steps": 5, "tasks": 5, "group": 6, "learning_rate": 0.7},
+    plan_of, "swe", dev=16, gate=40, backtest={"tasks": 12, "samples": 4},
+    recipe={"steps": 5, "tasks": 4, "group": 6, "learning_rate": 0.7},
 )  # fmt: skip
 LEAKING = Scenario(
     name="history_leak",
