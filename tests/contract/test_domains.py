@@ -11,7 +11,7 @@ from coevolve.domains.check import conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 
-SLOW = {"swe": pytest.mark.slow}
+SLOW = dict.fromkeys(("swe", "engineering", "code"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,12 @@ from coevolve.domains.environments import TextEnv, register
 from coevolve.domains.math.domain import MathDomain
 from coevolve.domains.registry import names
 
+NAMES = [
+    *sorted(names().keys() - {"swe"}), "reasoning.leg_counting", pytest.param("swe", marks=pytest.mark.slow),
+]  # fmt: skip
 
-@pytest.mark.parametrize("name", [*sorted(names()), "reasoning.leg_counting"])
+
+@pytest.mark.parametrize("name", NAMES)
 def test_gymnasium_checker_has_no_complaint(name):
     if name.startswith("reasoning."):
         pytest.importorskip("reasoning_gym")

@@ -14,6 +14,11 @@ from coevolve.evolution.assembly import create
 from coevolve.evolution.rounds import Rounds
 from coevolve.harness.experiment import make_experiment
 
+QUICK = ("bad-largest", "bad-nan", "bad-injected", "bad-silent")
+"""One of each kind; the others take as long and are tried by `make slow`."""
+SOME = [
+    name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in ADVERSARIES
+]
 SMALL = {f"size{size}.data_ratio": 0.25 for size in (3, 4, 5, 10)}
 
 
@@ -44,7 +49,7 @@ def gate_rates(rounds: Rounds) -> list[float]:
     return [float(one.outcome.valid) for one in found]
 
 
-@pytest.mark.parametrize("name", ADVERSARIES)
+@pytest.mark.parametrize("name", SOME)
 def test_no_adversary_ends_worse_than_doing_nothing(
     tmp_path: Path, fixed: Rounds, name: str
 ) -> None:

@@ -155,7 +155,9 @@ run_comparison(comparison(), Path(sys.argv[1]), Processes(2), lambda line, left:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)]
+)
 def test_processes_end_with_whoever_started_them(
     tmp_path: Path, number: signal.Signals, expected: list[dict[str, Any]]
 ) -> None:

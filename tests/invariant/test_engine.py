@@ -64,7 +64,7 @@ TrlEngine().train(stage(Path(sys.argv[1])), lake_tasks(8), observe)
 """
 
 
-@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_killed_and_resumed_is_as_if_never_killed(whole: Path, tmp_path: Path, step: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "stage"), str(step)]

@@ -41,14 +41,14 @@ TASKS = "generate", "show", "solve", "verify"
 
 LIGHT = """
 import sys, time
-began = time.perf_counter()
+began = time.process_time()
 import coevolve.cli.main as main
 try:
     main.app(["--help"])
 except SystemExit:
     pass
 heavy = {"torch", "numba", "duckdb", "scipy", "matplotlib"} & set(sys.modules)
-print(time.perf_counter() - began, *heavy)
+print(time.process_time() - began, *heavy)
 """
 
 

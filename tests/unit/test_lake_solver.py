@@ -117,6 +117,7 @@ def test_a_swap_in_a_corridor_is_proved_impossible():
         solve(board)
 
 
+@pytest.mark.slow
 def test_a_small_lake_on_a_big_board_is_solved_like_the_small_one():
     starts, goals = ((1, 0), (1, 1), (1, 2), (1, 3)), ((1, 3), (1, 2), (1, 1), (1, 0))
     small = ("OOOOO.OOOOOO", "." * 12)

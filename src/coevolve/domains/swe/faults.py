@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
+from coevolve.domains.swe.syntax import parse
 
 KINDS: dict[str, str] = {
     "comparison": "a comparison is off: < for <=, == for !=, in for not in",
@@ -94,7 +95,7 @@ class Fault(Value):
 def find_faults(path: str, data: bytes) -> list[Fault]:
     """Everything that can go wrong in the functions of a file."""
     try:
-        tree = ast.parse(data.decode("utf-8"))
+        tree = parse(data.decode("utf-8"))
     except (SyntaxError, ValueError, RecursionError):
         return []
     if b"\r" in data or b"\x0c" in data:

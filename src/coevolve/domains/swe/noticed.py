@@ -16,6 +16,7 @@ from coevolve.core.splits import Split, split_of
 from coevolve.domains.swe.box import run_tests
 from coevolve.domains.swe.faults import Fault, find_faults
 from coevolve.domains.swe.repository import Repository, folder_of, repository
+from coevolve.domains.swe.syntax import parse
 
 DEPTH = 8
 """Faults of one kind, in one repository and split, that tasks are drawn from at the most."""
@@ -94,7 +95,7 @@ def attempt(known: Repository, fault: Fault) -> Noticed:
 def differs(before: bytes, after: bytes) -> bool:
     """Whether a change leaves a program, and another one."""
     try:
-        return ast.dump(ast.parse(before)) != ast.dump(ast.parse(after))
+        return ast.dump(parse(before)) != ast.dump(parse(after))
     except (SyntaxError, ValueError):
         return False
 

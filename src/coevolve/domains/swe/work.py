@@ -20,6 +20,7 @@ from coevolve.domains.swe.faults import Fault, apply_all, disjoint
 from coevolve.domains.swe.places import is_protected
 from coevolve.domains.swe.repository import Repository, repository
 from coevolve.domains.swe.source import Tree
+from coevolve.domains.swe.syntax import parse
 
 FIX = ".coevolve-fix"
 HISTORY = f"""\
@@ -151,7 +152,7 @@ def removed(
     A file that does not survive it goes as a whole.
     """
     try:
-        module = ast.parse(tree[path])
+        module = parse(tree[path])
     except (SyntaxError, ValueError):
         return tree, set()
     lines, found = tree[path].split(b"\n"), set()
@@ -175,7 +176,7 @@ def removed(
         lines[first - 1 : last] = [instead] if instead else []
     data = b"\n".join(lines)
     try:
-        ast.parse(data)
+        parse(data)
     except (SyntaxError, ValueError):
         return {one: kept for one, kept in tree.items() if one != path}, names - found
     return {**tree, path: data}, names - found
