@@ -13,8 +13,10 @@ from coevolve.domains.math.domain import MathDomain
 from coevolve.domains.registry import names
 
 NAMES = [
-    *sorted(names().keys() - {"swe"}), "reasoning.leg_counting", pytest.param("swe", marks=pytest.mark.slow),
-]  # fmt: skip
+    *sorted(names().keys() - {"swe"}),
+    "reasoning.leg_counting",
+    pytest.param("swe", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
