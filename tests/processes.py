@@ -1,10 +1,15 @@
 """Shared by tests that start processes: our commands, several at once, one that is killed."""
 
+import json
 import signal
 import subprocess
 import sys
 import threading
 from typing import Any
+
+from typer.testing import CliRunner
+
+from coevolve.cli.main import app
 
 PATIENCE_S = 60
 """After this a process is killed, and its test fails."""
@@ -16,6 +21,13 @@ def coevolve(*words: object, **options: Any) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         command, **{"capture_output": True, "text": True, "timeout": 300, "check": False, **options}
     )
+
+
+def facts_of(*words: object) -> Any:
+    """What a command of ours prints as JSON, run in this process."""
+    ran = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert ran.exit_code == 0, ran.output
+    return json.loads(ran.stdout)
 
 
 def start(script: str, *values: object) -> subprocess.Popen[str]:

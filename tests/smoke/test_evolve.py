@@ -1,10 +1,9 @@
-"""`coevolve evolve` end to end: a small real tree, in two processes, and what follows from it."""
+"""`coevolve evolve` end to end: a small real tree, and what follows from it."""
 
-import json
 from pathlib import Path
 
 import pytest
-from processes import coevolve
+from processes import facts_of
 
 from coevolve.cli.evolving import evolve
 from coevolve.core.errors import UserError
@@ -33,22 +32,27 @@ samples = 2
 """
 
 
-def test_a_tree_grows_and_is_judged(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(TREE)
-    folder = tmp_path / "runs" / "run"
-    done = coevolve("evolve", tmp_path / "small.toml", "-o", folder, "--at-once", 2, "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
-    facts = json.loads(done.stdout)
+def check_tree(folder: Path, *words: object) -> None:
+    (folder / "small.toml").write_text(TREE)
+    run = folder / "runs" / "run"
+    facts = facts_of("evolve", folder / "small.toml", "-o", run, *words)
     trained = [one for one in facts["versions"] if one["verdict"] != "rejected"]
     assert len(trained) == 2
     assert facts["versions"][0]["verdict"] == "root"
     assert Path(facts["policy"]).is_dir()
-    assert json.loads(coevolve("resume", folder, "--json").stdout) == facts
-    card = json.loads(coevolve("scorecard", folder, "--json").stdout)
-    assert card
-    final = coevolve("final", folder, "--tasks", 16, "--json")
-    assert json.loads(final.stdout)["last"]["valid"]["n"] == 16
-    assert json.loads(coevolve("status", folder, "--json").stdout)["state"] == "done"
+    assert facts_of("resume", run) == facts
+    assert facts_of("scorecard", run)["lines"]
+    assert facts_of("final", run, "--tasks", 16)["last"]["valid"]["n"] == 16
+    assert facts_of("status", run)["state"] == "done"
+
+
+def test_a_tree_grows_and_is_judged(tmp_path: Path) -> None:
+    check_tree(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_tree_grows_in_processes(tmp_path: Path) -> None:
+    check_tree(tmp_path, "--at-once", 2)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,5 @@ def test_mistakes_get_one_line(tmp_path: Path, change: str, said: str) -> None:
 
 
 def test_null_prints_its_rates() -> None:
-    ran = coevolve("null", "--tasks", 16, "--samples", 1, "--patches", 10, "--json")
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    assert json.loads(ran.stdout)["false_keeps"]["n"] == 10
+    found = facts_of("null", "--tasks", 16, "--samples", 1, "--patches", 10)
+    assert found["false_keeps"]["n"] == 10

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from processes import coevolve
+from processes import coevolve, facts_of
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
@@ -42,10 +42,8 @@ def test_a_run_goes_through_its_rounds_and_is_found_done(tmp_path: Path) -> None
     trained = json.loads((folder / "rounds" / "00" / "train.json").read_text())["payload"]
     assert sum(cell["n"] for cell in trained["cells"]) == 8  # 2 tasks, 4 attempts
     assert sum(cell["groups"] for cell in trained["cells"]) == 2
-    again = coevolve("resume", str(folder), "--json")
-    assert json.loads(again.stdout) == facts
-    status = json.loads(coevolve("status", str(folder), "--json").stdout)
-    assert status["state"] == "done"
+    assert facts_of("resume", folder) == facts
+    assert facts_of("status", folder)["state"] == "done"
     other = coevolve("run", str(tmp_path / "small.toml"), "-o", str(folder), "--seed", "9")
     assert other.returncode == 2
     assert "seed" in other.stderr
