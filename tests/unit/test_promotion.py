@@ -56,6 +56,14 @@ def test_an_alarm_that_blocks_outweighs_any_score() -> None:
     assert found.as_json()["blocking"][0]["diagnostic"] == "history_read"
 
 
+def test_a_training_that_was_stopped_is_no_gain() -> None:
+    child = Evidence(first(130), {}, stopped="entropy collapsed at step 9")
+    found = promote(Evidence(first(100), {}), child, patch(), RULE, 0.0, 0)
+    assert found.change.low > 0
+    assert found.verdict == "reverted"
+    assert "entropy collapsed" in found.words
+
+
 def test_what_was_solved_must_stay_so() -> None:
     easy = [attempt(number, True, 3) for number in range(60)]
     hard = [attempt(1_000 + number, False, 9) for number in range(200)]

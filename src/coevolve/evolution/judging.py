@@ -40,4 +40,5 @@ def evidence(tree: Tree, health: Health, number: int) -> Evidence:
         for reading in finding.readings
         if reading.version == number
     }
-    return Evidence(tree.gate(number), readings, health.blocking(number))
+    stopped = tree.recorded(number, "train")["result"]["stopped"]
+    return Evidence(tree.gate(number), readings, health.blocking(number), stopped)

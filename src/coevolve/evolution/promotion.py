@@ -33,6 +33,8 @@ class Evidence(NamedTuple):
     """What diagnostics say of it."""
     blocking: Sequence[Alarm] = ()
     """Critical alarms that keep a version from being promoted."""
+    stopped: str | None = None
+    """Why its training was ended early; what is measured then is the last good checkpoint."""
 
 
 class Moved(NamedTuple):
@@ -86,8 +88,16 @@ def promote(
     """Judge a version against its parent."""
     change, broken = compared(parent.gate, child.gate, rule, seed)
     moved = moved_by(patch, parent, child)
-    verdict, words = decided(change, broken, child.blocking, moved, patch, rule, floor)
+    if child.stopped:
+        verdict, words = collapsed(child.stopped, change)
+    else:
+        verdict, words = decided(change, broken, child.blocking, moved, patch, rule, floor)
     return Promotion(verdict, f"{verdict}: {words}", change, moved, broken, tuple(child.blocking))
+
+
+def collapsed(stopped: str, change: Difference) -> tuple[Judged, str]:
+    """A training that went wrong is no gain, even if what it began with was better."""
+    return "reverted", f"training was stopped: {stopped}; its last good checkpoint: {change.words}"
 
 
 def decided(
