@@ -161,6 +161,16 @@ class Measured:
         early, late = (dict(list(part.groupby("version"))) for part in self.thirds(self.train))
         return {v: self.hacked(early[v], late[v]) for v in early}
 
+    def unlearned(self) -> Readings:
+        early, late = (dict(list(part.groupby("version"))) for part in self.thirds(self.train))
+        found = {}
+        for version, one in early.items():
+            sides = one["valid"].astype(float), late[version]["valid"].astype(float)
+            fall = sides[0].mean() - sides[1].mean()
+            noise = 1.96 * np.sqrt(sum(side.var() / len(side) for side in sides))
+            found[version] = [float(fall) if fall > noise else 0.0, min(map(len, sides))]
+        return found
+
     def hacked_dev(self) -> Readings:
         dev = dict(list(self.dev.groupby("version")))
         pairs = self.parents.items()
@@ -281,6 +291,7 @@ class Measured:
             "length_growth": self.growth(train, "completion_tokens"),
             "duplicate_answers": ratio(groups, "same", "size"),
             "failed_longer": pack(failed["completion_tokens"].mean() / tokens, failed.size()),
+            "unlearned": self.unlearned(),
             "hacked_reward": self.hacked_train(),
             "turns": mean(train, train["turns"]),
             "turns_few": mean(tools, tools["turns"]),

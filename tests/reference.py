@@ -182,6 +182,16 @@ class Reference:
             if min(len(early), len(late)) > 1
         }
 
+    def unlearned(self) -> Readings:
+        found = {}
+        for version, (early, late) in self.thirds().items():
+            if min(len(early), len(late)) > 1:
+                rates = [[float(one.valid) for one in side] for side in (early, late)]
+                fall = fmean(rates[0]) - fmean(rates[1])
+                noise = 1.96 * sqrt(sum(variance(side) / len(side) for side in rates))
+                found[version] = (fall if fall > noise else 0.0, min(len(early), len(late)))
+        return found
+
     def hacked_dev(self) -> Readings:
         dev, found = self.pick("dev"), {}
         for version, parent in self.made.parents.items():
@@ -351,6 +361,7 @@ def reference(made: Made) -> dict[str, Readings]:
             v: (fmean(o.tokens for o in found) / tokens[v][0], len(found))
             for v, found in failed.items()
         },
+        "unlearned": ref.unlearned(),
         "hacked_reward": ref.hacked(),
         "turns": ref.mean("train", lambda o: len(o.said)),
         "turns_few": ref.mean("train", lambda o: len(o.said), agentic),

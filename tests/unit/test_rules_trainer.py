@@ -24,6 +24,7 @@ SIGNS = [
     ("collapse_entropy", {"exploration_collapse": 1}),
     ("hacked_simpler", {"hacked_reward": 0.2}),
     ("lazy_failures_cost", {"laziness": 1}),
+    ("unlearned_slower", {"unlearned": 0.1}),
     ("edit_failures_colder", {"edit_failures": 0.3}),
     ("truncation_room", {"truncation": 0.3}),
     ("length_pays_loss", {"length_pays": 0.5}),
