@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from processes import facts_of
 
+from coevolve.cli.evolving import TREE as BUILT_IN
 from coevolve.cli.evolving import evolve
 from coevolve.core.errors import UserError
+from coevolve.harness.checked import read_toml
+from coevolve.harness.evolution import make_evolution
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
@@ -30,6 +33,10 @@ knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }
 tasks = 6
 samples = 2
 """
+
+
+def test_the_built_in_tree_is_sound() -> None:
+    assert make_evolution(read_toml(BUILT_IN), "built-in").versions >= 5
 
 
 def check_tree(folder: Path, *words: object) -> None:
