@@ -1,16 +1,14 @@
 """A task, an answer to it and what the tests found, for a terminal and as a picture."""
 
-from html import escape
 from textwrap import wrap
 
 from coevolve.core.task import Task
 from coevolve.domains.code import answer
 from coevolve.domains.code.judge import Judged, judge, total_of
 from coevolve.domains.code.prompt import question
+from coevolve.domains.lines import svg_of
 
 WIDTH = 96
-LINE, LETTER, MARGIN = 18, 8, 16
-COLOURS = {"+": "#1a7f37", "-": "#b42318"}
 
 
 def draw_text(task: Task, text: str | None) -> str:
@@ -45,28 +43,5 @@ def results(judged: Judged) -> list[str]:
 
 
 def draw_svg(task: Task, text: str | None) -> str:
-    """The same lines as a picture: what passed in green, what failed in red."""
-    shown = [part for line in lines(task, text) for part in pieces(line)]
-    width, height = LETTER * WIDTH + 2 * MARGIN + 40, LINE * len(shown) + 2 * MARGIN
-    rows = [
-        f'<text x="{MARGIN}" y="{MARGIN + LINE * (number + 1) - 5}" '
-        f'fill="{COLOURS.get(line[:1], "#1f2328")}" xml:space="preserve">{clean(line)}</text>'
-        for number, line in enumerate(shown)
-    ]
-    style = 'font-family="monospace" font-size="13"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(rows)}</svg>\n'
-    )
-
-
-def pieces(line: str) -> list[str]:
-    """A line cut to the width, whatever is in it."""
-    return [line[at : at + WIDTH] for at in range(0, len(line), WIDTH)] or [""]
-
-
-def clean(line: str) -> str:
-    """Text that any reader of XML takes."""
-    return escape(
-        "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line)
-    )
+    """The same lines as a picture."""
+    return svg_of(lines(task, text))

@@ -2,15 +2,11 @@
 
 from collections.abc import Iterator
 from difflib import unified_diff
-from html import escape
 
 from coevolve.core.rollout import Outcome
 from coevolve.core.task import Task
+from coevolve.domains.lines import svg_of
 from coevolve.domains.swe.work import unfold
-
-WIDTH = 100
-LINE, LETTER, MARGIN = 18, 8, 16
-COLOURS = {"+": "#1a7f37", "-": "#b42318", "@": "#6639ba"}
 
 
 def draw_text(task: Task, outcome: Outcome | None) -> str:
@@ -38,27 +34,5 @@ def lines(task: Task, outcome: Outcome | None) -> Iterator[str]:
 
 
 def draw_svg(task: Task, outcome: Outcome | None) -> str:
-    """The same lines as a picture: what is right in green, what is wrong in red."""
-    shown = [part for line in lines(task, outcome) for part in pieces(line)]
-    width, height = LETTER * WIDTH + 2 * MARGIN, LINE * len(shown) + 2 * MARGIN
-    rows = [
-        f'<text x="{MARGIN}" y="{MARGIN + LINE * (number + 1) - 5}" '
-        f'fill="{COLOURS.get(line[:1], "#1f2328")}" xml:space="preserve">{clean(line)}</text>'
-        for number, line in enumerate(shown)
-    ]
-    style = 'font-family="monospace" font-size="13"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(rows)}</svg>\n'
-    )
-
-
-def pieces(line: str) -> list[str]:
-    return [line[at : at + WIDTH] for at in range(0, len(line), WIDTH)] or [""]
-
-
-def clean(line: str) -> str:
-    """Text that any reader of XML takes."""
-    return escape(
-        "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line)
-    )
+    """The same lines as a picture."""
+    return svg_of(lines(task, outcome))
