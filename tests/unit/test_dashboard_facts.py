@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 from runs import STEPS, make_run, metrics
+from trees import Listed, make_tree
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.facts import Facts, facts_of
@@ -292,3 +293,12 @@ def test_without_its_ledger_a_run_is_read_from_the_copies(copied: Path) -> None:
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="holds no run"):
         facts_of(tmp_path)
+
+
+def test_the_configuration_of_a_tree_is_understood(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Listed(), approval=["design"])
+    tree.ledger.close()
+    record = read_record(tmp_path / "run")
+    assert record.problems == []
+    assert record.experiment is not None
+    assert record.experiment.recipe.group == 4

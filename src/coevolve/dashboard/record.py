@@ -16,7 +16,7 @@ from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
-from coevolve.harness.experiment import Experiment, make_experiment
+from coevolve.harness.experiment import Experiment, Plan, make_experiment
 from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 
@@ -108,7 +108,9 @@ def read_record(folder: Path) -> Record:
 def experiment_of(config: dict[str, Any]) -> Experiment:
     """The experiment of a run; of a tree of versions, what it has in common with rounds."""
     if "versions" in config:
-        config = {name: value for name, value in config.items() if name in Experiment.model_fields}
+        common = Plan.model_fields.keys() - {"approval"}
+        recipe = config.get("harness", {}).get("recipe", {})
+        config = {name: config[name] for name in common if name in config} | {"recipe": recipe}
     return make_experiment(config, "the configuration of the run")
 
 
