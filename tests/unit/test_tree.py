@@ -1,7 +1,6 @@
 """The tree, with scripts for policies: what is kept, pruned, reverted, rejected, merged."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from trees import Listed, make_tree, temperature
@@ -14,12 +13,6 @@ from coevolve.evolution.generation import merge
 from coevolve.ledger import approval
 
 GOOD, BAD, SAME = temperature(0.9), temperature(0.8), temperature(0.7)
-
-
-def verdicts(folder: Path, *patches: dict[str, Any], **changes: Any) -> list[str | None]:
-    tree = make_tree(folder, Listed(*patches), **changes)
-    tree.run()
-    return [version.verdict for version in tree.versions]
 
 
 def test_better_is_kept_worse_reverted_the_same_pruned(tmp_path: Path) -> None:

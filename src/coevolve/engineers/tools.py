@@ -23,7 +23,7 @@ from coevolve.engineers.reach import apply
 from coevolve.engineers.rules import warned_of, warnings
 from coevolve.engineers.situation import situation_of
 from coevolve.engineers.trainer import Lineage
-from coevolve.evidence.health import behind_sql
+from coevolve.evidence.health import behind_sql, readings_at
 from coevolve.evidence.locked import Answer
 from coevolve.evidence.views import quoted
 from coevolve.harness.patch import FACTORS, Patch, flat
@@ -178,7 +178,7 @@ class Tools:
         if number not in found:
             raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
         version = found[number].model_dump(mode="json")
-        readings = {k: round(v, 4) for k, v in self.lineage.readings(number).items()}
+        readings = {k: round(v, 4) for k, v in readings_at(self.lineage.findings, number).items()}
         return json.dumps({**version, "readings": readings})
 
     def skills(self, name: str) -> str:

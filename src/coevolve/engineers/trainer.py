@@ -40,15 +40,6 @@ class Lineage(NamedTuple):
     note: str = ""
     """What a person asked to be revised, empty if nobody did."""
 
-    def readings(self, version: int) -> dict[str, float]:
-        """What every diagnostic says of a version, where it says anything."""
-        return {
-            finding.diagnostic.name: reading.value
-            for finding in self.findings
-            for reading in finding.readings
-            if reading.version == version
-        }
-
 
 class Suggestion(Value):
     """A patch that somebody proposes, unchecked."""

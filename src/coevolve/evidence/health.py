@@ -114,6 +114,16 @@ class Health(NamedTuple):
         }
 
 
+def readings_at(findings: Iterable[Finding], version: int) -> dict[str, float]:
+    """What every diagnostic says of a version, where it says anything."""
+    return {
+        finding.diagnostic.name: reading.value
+        for finding in findings
+        for reading in finding.readings
+        if reading.version == version
+    }
+
+
 class Diagnosis:
     """Asks diagnostics of a run; use it as a context manager."""
 

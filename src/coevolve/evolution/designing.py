@@ -67,8 +67,7 @@ def diagnose(tree: Tree, parent: Version, number: int) -> tuple[Finding, ...]:
     """Every diagnostic over all versions so far."""
 
     def work() -> dict[str, Any]:
-        with Diagnosis(tree.ledger.folder) as diagnosis:
-            health = diagnosis.health()
+        health = tree.health()
         return {
             "parent": parent.number,
             "failures": tree.failures,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coevolve.evidence.health import Diagnosis, Health
+from coevolve.evidence.health import Health, readings_at
 from coevolve.evolution.promotion import Evidence, promote
 from coevolve.evolution.tree import Tree
 from coevolve.harness.version import Version
@@ -14,8 +14,7 @@ def judge(tree: Tree, version: Version) -> Version:
     assert parent is not None
 
     def work() -> dict[str, Any]:
-        with Diagnosis(tree.ledger.folder) as diagnosis:
-            health = diagnosis.health()
+        health = tree.health()
         found = promote(
             evidence(tree, health, parent),
             evidence(tree, health, number),
@@ -34,11 +33,6 @@ def judge(tree: Tree, version: Version) -> Version:
 
 def evidence(tree: Tree, health: Health, number: int) -> Evidence:
     """What is known of a version: its gate rollouts, and what diagnostics say of it."""
-    readings = {
-        finding.diagnostic.name: reading.value
-        for finding in health.findings
-        for reading in finding.readings
-        if reading.version == number
-    }
+    readings = readings_at(health.findings, number)
     stopped = tree.recorded(number, "train")["result"]["stopped"]
     return Evidence(tree.gate(number), readings, health.blocking(number), stopped)

@@ -11,7 +11,7 @@ from coevolve.engineers.distilling import distil
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
 from coevolve.evaluation.paired import Difference
-from coevolve.evidence.health import Diagnosis, Finding, Health
+from coevolve.evidence.health import Finding, Health
 from coevolve.evolution.diagnostics.keeping import keep_trials
 from coevolve.evolution.diagnostics.need import needs_diagnostic
 from coevolve.evolution.diagnostics.screening import from_grid
@@ -78,8 +78,7 @@ def learn_diagnostics(tree: Tree) -> None:
     last = len(tree.versions) - 1
 
     def work() -> dict[str, Any]:
-        with Diagnosis(tree.ledger.folder) as diagnosis:
-            health = diagnosis.health()
+        health = tree.health()
         reason = needs_diagnostic(health, tree.versions, tree.evolution.diagnostic)
         trials = tried(tree, health) if reason else []
         return {"reason": reason, "trials": [trial.model_dump(mode="json") for trial in trials]}

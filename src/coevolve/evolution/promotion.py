@@ -88,30 +88,25 @@ def promote(
     """Judge a version against its parent."""
     change, broken = compared(parent.gate, child.gate, rule, seed)
     moved = moved_by(patch, parent, child)
-    if child.stopped:
-        verdict, words = collapsed(child.stopped, change)
-    else:
-        verdict, words = decided(change, broken, child.blocking, moved, patch, rule, floor)
+    verdict, words = decided(change, broken, child, moved, patch, rule, floor)
     return Promotion(verdict, f"{verdict}: {words}", change, moved, broken, tuple(child.blocking))
-
-
-def collapsed(stopped: str, change: Difference) -> tuple[Judged, str]:
-    """A training that went wrong is no gain, even if what it began with was better."""
-    return "reverted", f"training was stopped: {stopped}; its last good checkpoint: {change.words}"
 
 
 def decided(
     change: Difference,
     broken: Mapping[str, Difference],
-    blocking: Sequence[Alarm],
+    child: Evidence,
     moved: Moved,
     patch: Patch | None,
     rule: PromotionRule,
     floor: float,
 ) -> tuple[Judged, str]:
     """The verdict in one word, and its reason."""
-    if blocking:
-        alarms = "; ".join(alarm.words for alarm in blocking)
+    if child.stopped:  # no gain, even if what the training began with was better
+        checkpoint = f"its last good checkpoint: {change.words}"
+        return "reverted", f"training was stopped: {child.stopped}; {checkpoint}"
+    if child.blocking:
+        alarms = "; ".join(alarm.words for alarm in child.blocking)
         return "reverted", f"not valid, whatever the score ({change.words}): {alarms}"
     if change.high < 0:
         return "reverted", f"worse: {change.words}"

@@ -8,6 +8,7 @@ from typing import Any
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.engineers.trainer import Trainer
+from coevolve.evidence.health import Diagnosis, Health
 from coevolve.evolution.growing import Grow, Grown, Order, grown, place_order
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.run import quiet
@@ -77,6 +78,11 @@ class Tree:
         event = self.ledger.find(f"phase/{number}/{phase}")
         assert event is not None
         return event.payload
+
+    def health(self) -> Health:
+        """What all diagnostics say of the versions that there are now."""
+        with Diagnosis(self.ledger.folder) as diagnosis:
+            return diagnosis.health()
 
     def rate(self, number: int) -> float:
         """The valid rate of a version on gate tasks."""
