@@ -1,11 +1,13 @@
 """Two policies on the same tasks: how far apart, with an interval that knows they are paired."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from statistics import mean
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
 
+from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 
 RESAMPLES = 4_000
@@ -47,6 +49,14 @@ def paired(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Di
     )
     low, high = np.quantile(means, (0.025, 0.975))
     return Difference(float(changes.mean()), float(low), float(high), p, n)
+
+
+def by_task(rollouts: Iterable[Rollout], metric: str = "valid") -> list[float]:
+    """The mean of each task, in their order: several attempts at one count as one."""
+    tasks: dict[str, list[bool]] = {}
+    for one in rollouts:
+        tasks.setdefault(one.task_id, []).append(getattr(one.outcome, metric))
+    return [mean(values) for values in tasks.values()]
 
 
 def portions(n: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
-from coevolve.evaluation.paired import paired
+from coevolve.evaluation.paired import by_task, paired
 from coevolve.evaluation.statistics import wilson
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.measuring import Measuring
@@ -70,11 +70,3 @@ def rates(rollouts: list[Rollout]) -> dict[str, Any]:
         "valid": wilson(sum(one.outcome.valid for one in rollouts), n).as_json(),
         "optimal": wilson(sum(one.outcome.optimal for one in rollouts), n).as_json(),
     }
-
-
-def by_task(rollouts: list[Rollout], metric: str) -> list[float]:
-    """The mean of each task, in their order."""
-    tasks: dict[str, list[bool]] = {}
-    for one in rollouts:
-        tasks.setdefault(one.task_id, []).append(getattr(one.outcome, metric))
-    return [sum(values) / len(values) for values in tasks.values()]

@@ -5,12 +5,11 @@ is reverted. Noise alone reverts nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import mean
 from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
-from coevolve.evaluation.paired import Difference, paired
+from coevolve.evaluation.paired import Difference, by_task, paired
 from coevolve.evaluation.statistics import wilson
 from coevolve.harness.rules import GateRule, Protection
 
@@ -92,15 +91,7 @@ def _paired(before: Sequence[Rollout], after: Sequence[Rollout]) -> list[Pair]:
 
 
 def _change(pairs: Sequence[Pair], seed: int) -> Difference:
-    """Over tasks: several attempts at one count as one."""
-    tasks: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        tasks.setdefault(pair[0].task_id, []).append(pair)
-    return paired(
-        [mean(one.outcome.valid for one, _ in members) for members in tasks.values()],
-        [mean(other.outcome.valid for _, other in members) for members in tasks.values()],
-        seed,
-    )
+    return paired(by_task(one for one, _ in pairs), by_task(other for _, other in pairs), seed)
 
 
 def _protected(pairs: Sequence[Pair], rule: Protection) -> dict[str, list[Pair]]:
