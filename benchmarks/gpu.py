@@ -4,7 +4,8 @@
 
 Tokens per second of generation (benchmarks/generation.py); then, side by side, through NVIDIA's MPS
 where it is installed: GRPO of the pocket policy over five seeds (benchmarks/gain.py), and a warm
-start of SmolLM2-135M and GRPO from it, each measured on the dev split. Writes FOLDER/gpu.json.
+start of SmolLM2-135M, a fifth of it lessons in engineering, and GRPO from it, each measured on the
+dev split and in the exam. Writes FOLDER/gpu.json.
 --quick goes through the same steps in small.
 """
 
@@ -61,11 +62,18 @@ def measured(policy: str, count: int) -> dict[str, Any]:
     for name, temperature in (("greedy", "0"), ("drawn", "1")):
         rates = coevolve(
             "evaluate", "--policy", policy, "--split", "dev", "--count", str(count), *SMALL,
-            "--seed", "5", "--style", "cells", "--temperature", temperature, "--max-tokens", "128",
+            "--seed", "5", "--temperature", temperature, "--max-tokens", "128",
             "--batch", "256",
         )  # fmt: skip
         keep = ("error", "valid", "valid_interval", "optimal", "n", "tokens_per_second")
         found[name] = {key: rates[key] for key in keep if key in rates}
+    exam = coevolve(
+        "evaluate", "--policy", policy, "--domain", "engineering", "--split", "dev",
+        "--count", str(min(count, 300)), "--max-tokens", "128", "--batch", "64",
+    )  # fmt: skip
+    found["exam"] = {
+        key: exam[key] for key in (*keep, "mean_reward", "mean_reward_interval") if key in exam
+    }
     return found
 
 
@@ -90,14 +98,14 @@ def steps_of(folder: Path) -> dict[str, Any]:
 def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     """A warm start, then GRPO."""
     count = 8 if quick else 1000
-    warm = {"steps": 2, "tasks": 4} if quick else {"steps": 130, "tasks": 192}
+    warm = {"steps": 2, "tasks": 8} if quick else {"steps": 150, "tasks": 192}
     grpo = (
         {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 40, "tasks": 32, "group": 16}
     )
-    common = ["--style", "cells", *SMALL]
     report: dict[str, Any] = {}
     report["warm"] = coevolve(
-        "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *common,
+        "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *SMALL,
+        "--lessons", "0.2", "--style", "cells,engineering=table",
         *recipe(**warm, learning_rate=5e-4, replay=0.2, max_tokens=128),
     )  # fmt: skip
     if "error" in report["warm"]:
@@ -106,7 +114,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     report["warm_rates"] = measured(report["warm"]["policy"], count)
     report["grpo"] = coevolve(
         "train", "grpo", "--policy", report["warm"]["policy"], "--output", str(folder / "grpo"),
-        *common, *recipe(**grpo, learning_rate=3e-5, max_tokens=128),
+        *SMALL, *recipe(**grpo, learning_rate=3e-5, max_tokens=128),
     )  # fmt: skip
     if "error" in report["grpo"]:
         return report

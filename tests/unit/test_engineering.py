@@ -16,11 +16,17 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.domain import view_of
 from coevolve.engineering.engineer import TaughtEngineer
+from coevolve.engineering.mixing import with_lessons
 from coevolve.engineering.oracle import best_edits, changed
 from coevolve.engineering.trainee import Trainee, learned, signal, tried
 from coevolve.engineers.base import Edit, Proposal
 from coevolve.engineers.reach import apply
+from coevolve.engines.base import Stage
+from coevolve.engines.trl.engine import TrlEngine
 from coevolve.evidence.cells import merged
+from coevolve.evolution.training import train_stage
+from coevolve.harness.harness import Harness
+from coevolve.harness.recipe import Recipe
 from coevolve.policies.base import Completion
 
 DOMAIN = get_domain("engineering")
@@ -217,3 +223,23 @@ def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
     assert first.edits == (Edit(knob="size3.hole_ratio", action="raise"),)
     assert second.failure
     assert not second.edits
+
+
+def test_lessons_fill_up_what_is_missing():
+    lake = get_domain("lake")
+    boards = list(lake.generate(lake.space.parse({}), 6, 1, Split.TRAIN))
+    mixed = with_lessons(boards, 8, 1)
+    assert [task.domain for task in mixed] == ["lake"] * 6 + ["engineering"] * 2
+    assert {task.split for task in mixed} == {Split.TRAIN}
+    assert with_lessons(boards, 6, 1) == boards
+
+
+def test_training_with_lessons_is_evidence_about_the_domain_alone(tmp_path):
+    lake = get_domain("lake")
+    recipe = {"steps": 2, "tasks": 4, "group": 2, "max_tokens": 60}
+    stage = Stage(kind="grpo", model="pocket", folder=tmp_path, recipe=Recipe(**recipe))
+    found = train_stage(TrlEngine(), lake, stage, Harness(), None, lessons=0.5)
+    assert found["spent"]["rollouts"] == 16
+    assert sum(cell["n"] for cell in found["cells"]) == 8
+    assert {"size", "agents"} <= found["cells"][0]["labels"].keys()
+    assert not (tmp_path / "checkpoints").exists()

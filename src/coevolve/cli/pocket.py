@@ -93,7 +93,7 @@ def build(
         typer.Option(help="A file of `coevolve pocket demonstrations`; made anew if not given."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, batches and new demonstrations.")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 760,
+    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 900,
     batch: Annotated[int, typer.Option(min=1, help="Demonstrations per step.")] = 1024,
     learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2.5e-3,
     final_rate: Annotated[float, typer.Option(help="Share of it left at the last step.")] = 0.1,

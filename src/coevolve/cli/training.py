@@ -63,7 +63,13 @@ def train(
     tasks: Annotated[
         Path | None, typer.Option(help="A JSONL file of tasks of the train split, not generated.")
     ] = None,
-    style: choosing.Style = "",
+    lessons: Annotated[
+        float,
+        typer.Option(min=0, max=0.99, help="Share of generated tasks that teach engineering."),
+    ] = 0.0,
+    style: Annotated[
+        str, typer.Option(help="Prompt style, or DOMAIN=STYLE,...; if not given, as it was taught.")
+    ] = "",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     device: choosing.Device = "",
     processes: Annotated[int, typer.Option(min=1, help="On this machine, through accelerate.")] = 1,
@@ -81,6 +87,8 @@ def train(
     Examples: coevolve train grpo -r steps=40 -r learning_rate=1e-4 -k agents3.share=1
 
       coevolve train warm -p smollm2 -r steps=200 -r tasks=32 -o runs/warm
+
+      coevolve train warm -p smollm2 --lessons 0.2 --style cells,engineering=table
 
     Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
     """
@@ -113,7 +121,7 @@ def train(
     if explain:
         show_settings(stage)
         return
-    found = training_tasks(chosen, stage, knob or [], tasks)
+    found = training_tasks(chosen, stage, knob or [], tasks, lessons)
     from coevolve.engines.trl.engine import TrlEngine
 
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
@@ -126,7 +134,7 @@ def train(
 
 
 def training_tasks(
-    domain: "Domain", stage: "Stage", knob: list[str], file: Path | None
+    domain: "Domain", stage: "Stage", knob: list[str], file: Path | None, lessons: float
 ) -> "list[Task]":
     """The stage's tasks: from a file, or generated from knobs and seed."""
     import os
@@ -136,10 +144,11 @@ def training_tasks(
     from coevolve.cli.tasks import parse_changes
     from coevolve.core.seeds import derive
     from coevolve.core.splits import Split
+    from coevolve.engineering.mixing import with_lessons
 
     if file:
-        if knob:
-            raise UserError("give knobs or a file of tasks, not both")
+        if knob or lessons:
+            raise UserError("give knobs and lessons or a file of tasks, not both")
         found = list(read_tasks(domain, file))
         own = [task for task in found if task.split is Split.TRAIN]
         if not own:
@@ -150,8 +159,9 @@ def training_tasks(
     count = min(stage.recipe.steps * stage.recipe.tasks, MOST_TASKS)
     knobs = domain.space.parse(parse_changes(knob))
     seed = derive(stage.seed, "tasks")
-    made = domain.generate(knobs, count, seed, Split.TRAIN, os.cpu_count() or 1)
-    return list(progress(made, count, "generating"))
+    rest = count - round(lessons * count)
+    made = domain.generate(knobs, rest, seed, Split.TRAIN, os.cpu_count() or 1)
+    return with_lessons(list(progress(made, rest, "generating")), count, seed)
 
 
 def show_settings(stage: "Stage") -> None:

@@ -27,7 +27,7 @@ class Stage(Value):
     filters: tuple[Filter, ...] = ()
     """Which rollouts are learned from."""
     style: str = ""
-    """Prompt style of the domain."""
+    """Prompt style, or DOMAIN=STYLE pairs; if empty, what the model was taught."""
     seed: int = 0
     folder: Path
     """Where everything about the stage is kept; an unfinished stage found there is resumed."""

@@ -10,8 +10,9 @@ from coevolve.evidence.store import read
 
 
 def stage_rollouts(folder: Path, tasks: Sequence[Task]) -> Iterator[Rollout]:
-    """Every rollout of a stage, with the labels of its task."""
+    """Every rollout of a stage that tried one of these tasks, with the task's labels."""
     by_id = {task.id: task for task in tasks}
     for batch in read(folder / "rollouts").to_batches():
         for row in batch.to_pylist():
-            yield restored(row, by_id[row["task_id"]])
+            if row["task_id"] in by_id:
+                yield restored(row, by_id[row["task_id"]])

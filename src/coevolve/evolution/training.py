@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
+from coevolve.engineering.mixing import with_lessons
 from coevolve.engines.base import Engine, Observe, Result, Stage
 from coevolve.evidence.cells import Cell, cells_of
 from coevolve.evidence.stages import stage_rollouts
@@ -34,7 +35,8 @@ def train(run: Run, number: int, standing: Standing) -> Trained:
         run.say(f"round {number}: training on tasks by {standing.author}")
         folder = run.folder(number, "stage")
         stage = stage_of(run.experiment, harness, standing.policy, seed, folder)
-        return train_stage(run.engine, run.domain, stage, harness, run.observe)
+        lessons = run.experiment.lessons
+        return train_stage(run.engine, run.domain, stage, harness, run.observe, lessons)
 
     recorded = run.ledger.phase(number, "train", work)
     return Trained(
@@ -53,17 +55,26 @@ def stage_of(plan: Plan, harness: Harness, policy: str, seed: int, folder: Path)
 
 
 def train_stage(
-    engine: Engine, domain: Domain, stage: Stage, harness: Harness, observe: Observe | None
+    engine: Engine,
+    domain: Domain,
+    stage: Stage,
+    harness: Harness,
+    observe: Observe | None,
+    lessons: float = 0.0,
 ) -> dict[str, Any]:
-    """Generate the tasks of a stage and train on them; what is recorded of it."""
+    """Generate the tasks of a stage and train on them; what is recorded of it.
+
+    Lessons in engineering among them are trained on, but are no evidence about the domain.
+    """
     began = time.monotonic()
     count, workers = stage.recipe.steps * stage.recipe.tasks, os.cpu_count() or 1
     knobs, seed = domain.space.parse(harness.knobs), derive(stage.seed, "tasks")
-    tasks = list(domain.generate(knobs, count, seed, Split.TRAIN, workers))
+    own = list(domain.generate(knobs, count - round(lessons * count), seed, Split.TRAIN, workers))
+    tasks = with_lessons(own, count, seed)
     found = engine.train(stage, tasks, observe)
     spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)
     return {
         "result": found.model_dump(mode="json"),
-        "cells": [cell.model_dump() for cell in cells_of(stage_rollouts(stage.folder, tasks))],
+        "cells": [cell.model_dump() for cell in cells_of(stage_rollouts(stage.folder, own))],
         "spent": spent.model_dump(),
     }

@@ -63,6 +63,8 @@ class Experiment(Plan):
     """What model engineers are shown."""
     reach: float = Field(default=0.15, gt=0, le=1)
     """Trust region: how far knobs may move in a round, as a share of their range."""
+    lessons: float = Field(default=0.0, ge=0, lt=1)
+    """Share of training tasks that are lessons in engineering, for a trainee that engineers."""
     recipe: Recipe = Recipe()
     gate: GateRule = GateRule()
     backtest: BacktestRule = BacktestRule()

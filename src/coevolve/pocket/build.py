@@ -37,7 +37,7 @@ class Recipe:
     """What determines the weights, beside the demonstrations."""
 
     seed: int = 0
-    steps: int = 760
+    steps: int = 900
     batch: int = 1024
     learning_rate: float = 2.5e-3
     final_rate: float = 0.1
@@ -50,7 +50,7 @@ def build(
     folder: Path,
     *,
     seed: int = 0,
-    steps: int = 760,
+    steps: int = 900,
     batch: int = 1024,
     learning_rate: float = 2.5e-3,
     final_rate: float = 0.1,

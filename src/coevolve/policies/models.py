@@ -33,9 +33,22 @@ class Loaded(NamedTuple):
     tokenizer: Any
 
     def style(self, domain: str, wanted: str = "") -> str:
-        """The prompt style that is wanted, or else the one that the model was taught."""
-        taught = getattr(self.model.config, "coevolve_styles", None) or {}
-        return wanted or str(taught.get(domain, ""))
+        """The prompt style that is wanted, or else the one that the model was taught.
+
+        Wanted is one style for all domains, or DOMAIN=STYLE pairs: "cells,engineering=table".
+        """
+        pairs = dict(word.rpartition("=")[::2] for word in wanted.split(","))
+        return pairs.get(domain) or pairs.get("") or self.taught.get(domain, "")
+
+    @property
+    def taught(self) -> dict[str, str]:
+        """Prompt styles of domains, as the model's own config names them."""
+        return dict(getattr(self.model.config, "coevolve_styles", None) or {})
+
+    def teach(self, domain: str, style: str) -> None:
+        """Note a style, to be saved with the model."""
+        if style:
+            self.model.config.coevolve_styles = {**self.taught, domain: style}
 
     @property
     def end_ids(self) -> list[int]:

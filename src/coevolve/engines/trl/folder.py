@@ -4,7 +4,7 @@
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
     rollouts/            every rollout, a Parquet file per step and process
-    checkpoints/         checkpoint-N, with a file `complete` in it once it is
+    checkpoints/         checkpoint-N, with a file `complete` in it once it is, until the stage is done
     policy/              the result, a transformers folder
     result.json          written last: the stage is done
 
@@ -84,7 +84,9 @@ class StageFolder:
         return Result.model_validate_json(file.read_text("utf-8")) if file.exists() else None
 
     def finish(self, result: Result) -> Result:
+        """Record that the stage is done; its checkpoints, several times the policy, are dropped."""
         write(self.path / "result.json", result.model_dump_json(indent=1))
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
         return result
 
     def complete(self, step: int, good: bool) -> None:

@@ -36,6 +36,8 @@ def examples(
     own = round(stage.recipe.replay * count)
     shown = order(len(tasks), count - own, stage.seed)
     made: dict[int, dict[str, list[int]]] = {}
+    for name in domains:
+        loaded.teach(name, loaded.style(name, stage.style))
     for index in shown:
         if index not in made:
             domain = domains[tasks[index].domain]
