@@ -38,42 +38,38 @@ def share_gpu() -> None:
         subprocess.run(["nvidia-cuda-mps-control", "-d"], capture_output=True, check=False)
 
 
-def coevolve(*words: str) -> dict[str, Any]:
+def coevolve(*words: str) -> Any:
     """Run a command of ours and read its JSON; a failure is part of the report."""
     command = [sys.executable, "-m", "coevolve.cli.main", *words, "--json"]
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - began
-    print(f"{seconds:6.0f} s  coevolve {' '.join(words)}", flush=True)
+    print(f"{time.perf_counter() - began:6.0f} s  coevolve {' '.join(words)}", flush=True)
     if done.returncode:
         print(done.stderr[-3000:], flush=True)
         return {"error": done.stderr[-3000:]}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return {**found, "wall_s": seconds}
+    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def recipe(**fields: Any) -> list[str]:
     return [word for name, value in fields.items() for word in ("--recipe", f"{name}={value}")]
 
 
-def measured(policy: str, count: int) -> dict[str, Any]:
-    """Rates of a policy on small boards of the dev split."""
-    found = {}
-    for name, temperature in (("greedy", "0"), ("drawn", "1")):
-        rates = coevolve(
-            "evaluate", "--policy", policy, "--split", "dev", "--count", str(count), *SMALL,
-            "--seed", "5", "--temperature", temperature, "--max-tokens", "128",
-            "--batch", "256",
-        )  # fmt: skip
-        keep = ("error", "valid", "valid_interval", "optimal", "n", "tokens_per_second")
-        found[name] = {key: rates[key] for key in keep if key in rates}
-    exam = coevolve(
-        "evaluate", "--policy", policy, "--domain", "engineering", "--split", "dev",
-        "--count", str(min(count, 300)), "--max-tokens", "128", "--batch", "64",
-    )  # fmt: skip
-    found["exam"] = {
-        key: exam[key] for key in (*keep, "mean_reward", "mean_reward_interval") if key in exam
-    }
+def measured(policies: dict[str, str], count: int) -> dict[str, Any]:
+    """Rates of policies on small boards of the dev split, and in the engineering exam."""
+    found: dict[str, Any] = {name: {} for name in policies}
+    names = [word for policy in policies.values() for word in ("--policy", policy)]
+    common = [*names, "--split", "dev", "--max-tokens", "128", "--batch", "1024"]
+    boards = ["--count", str(count), "--seed", "5", *SMALL]
+    lessons = ["--count", str(min(count, 300)), "--domain", "engineering"]
+    keep = ("valid", "valid_interval", "optimal", "mean_reward", "mean_reward_interval", "n")
+    for kind, words in (
+        ("greedy", [*boards, "--temperature", "0"]),
+        ("drawn", [*boards, "--temperature", "1"]),
+        ("exam", [*lessons, "--temperature", "0"]),
+    ):
+        rates = coevolve("evaluate", *common, *words)
+        for name, one in zip(policies, rates if isinstance(rates, list) else [], strict=False):
+            found[name][kind] = {key: one[key] for key in keep}
     return found
 
 
@@ -98,9 +94,9 @@ def steps_of(folder: Path) -> dict[str, Any]:
 def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     """A warm start, then GRPO."""
     count = 8 if quick else 1000
-    warm = {"steps": 2, "tasks": 8} if quick else {"steps": 150, "tasks": 192}
+    warm = {"steps": 2, "tasks": 8} if quick else {"steps": 120, "tasks": 192}
     grpo = (
-        {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 40, "tasks": 32, "group": 16}
+        {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 30, "tasks": 32, "group": 16}
     )
     report: dict[str, Any] = {}
     report["warm"] = coevolve(
@@ -111,7 +107,6 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     if "error" in report["warm"]:
         return report
     report["warm_steps"] = steps_of(folder / "warm")
-    report["warm_rates"] = measured(report["warm"]["policy"], count)
     report["grpo"] = coevolve(
         "train", "grpo", "--policy", report["warm"]["policy"], "--output", str(folder / "grpo"),
         *SMALL, *recipe(**grpo, learning_rate=3e-5, max_tokens=128),
@@ -119,7 +114,8 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     if "error" in report["grpo"]:
         return report
     report["grpo_steps"] = steps_of(folder / "grpo")
-    report["grpo_rates"] = measured(report["grpo"]["policy"], count)
+    policies = {kind: report[kind]["policy"] for kind in ("warm", "grpo")}
+    report["rates"] = measured(policies, count)
     return report
 
 
@@ -152,10 +148,11 @@ def generation(folder: Path, quick: bool) -> list[dict[str, Any]]:
     found = []
     for model in ("pocket", "smollm2"):
         output = folder / f"generation-{model}.json"
-        batches = ["4"] if quick else ["512", "2048"]
+        batch = "4" if quick else "1024"
         command = [
-            sys.executable, str(HERE / "generation.py"), "--model", model, "--batch", *batches,
+            sys.executable, str(HERE / "generation.py"), "--model", model, "--batch", batch,
             "--json", str(output), "--max-tokens", "16" if quick else "128",
+            "--repeats", "1",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print(done.stdout + done.stderr[-2000:], flush=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.evaluation.paired import paired
-from coevolve.evolution.gate import judge
+from coevolve.evolution.gate import judge, judge_twice
 from coevolve.harness.rules import GateRule
 
 
@@ -102,3 +102,17 @@ def test_a_difference_is_the_mean_and_lies_in_its_interval(pairs: list[tuple[boo
     back = paired(after, before)
     assert back.mean == pytest.approx(-found.mean)
     assert back.p == pytest.approx(found.p)
+
+
+def test_falls_that_are_small_each_do_not_add_up() -> None:
+    rule, levels = (
+        GateRule(),
+        [[number < valid for number in range(400)] for valid in (300, 293, 286)],
+    )
+    best, before, after = ([attempt(*one) for one in enumerate(level)] for level in levels)
+    assert judge(best, before, rule, 0).keep
+    assert judge(before, after, rule, 0).keep
+    verdict = judge_twice(before, best, after, rule, 0)
+    assert not verdict.keep
+    assert verdict.words.startswith("reverted: against the best so far, the valid rate fell")
+    assert judge_twice(before, before, after, rule, 0).keep

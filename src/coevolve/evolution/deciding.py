@@ -10,9 +10,9 @@ from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.engineers.base import Round
 from coevolve.engineers.cases import choose_cases
 from coevolve.evidence.cells import Case, Cell, cells_of
-from coevolve.evolution.gate import judge
+from coevolve.evolution.gate import judge_twice
 from coevolve.evolution.measuring import Measuring
-from coevolve.evolution.run import Run, Standing
+from coevolve.evolution.run import Measured, Run, Standing
 from coevolve.evolution.training import Trained
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
@@ -59,8 +59,9 @@ def begin(run: Run) -> Standing:
         valid = sum(one.outcome.valid for one in rollouts)
         return {"valid": valid, "n": len(rollouts), "spent": spent_on(rollouts, began)}
 
-    run.ledger.phase(0, "base", work)
-    return Standing(experiment.policy, place, first_knobs(experiment, run.domain.space))
+    valid = run.ledger.phase(0, "base", work)["valid"]
+    base = Measured(experiment.policy, place, valid)
+    return Standing(experiment.policy, place, base, first_knobs(experiment, run.domain.space))
 
 
 def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Standing:
@@ -72,11 +73,14 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
 
     def gate() -> dict[str, Any]:
         began = time.monotonic()
-        before = run.measuring.measure(standing.policy, run.measuring.gate, standing.gate)
-        after = run.measuring.measure(policy, run.measuring.gate, place)
+        before, best, after = (
+            run.measuring.measure(one.policy, run.measuring.gate, one.gate)
+            for one in (standing, standing.best, Measured(policy, place, 0))
+        )
         spent = spent_on(after, began)
-        verdict = judge(before, after, run.experiment.gate, run.experiment.seed)
-        return {**verdict.as_json(), "spent": spent}
+        verdict = judge_twice(before, best, after, run.experiment.gate, run.experiment.seed)
+        valid = sum(one.outcome.valid for one in after)
+        return {**verdict.as_json(), "valid": valid, "spent": spent}
 
     measured = run.ledger.phase(number, "dev", dev)
     verdict = run.ledger.phase(number, "gate", gate)
@@ -95,6 +99,9 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     )
     standing = standing._replace(history=(*standing.history, finished))
     if verdict["keep"]:
-        return standing._replace(policy=policy, gate=place)
+        best = max(
+            standing.best, Measured(policy, place, verdict["valid"]), key=lambda one: one.valid
+        )
+        return standing._replace(policy=policy, gate=place, best=best)
     kept = [past for past in standing.history if past.verdict.startswith("kept")]
     return standing._replace(knobs=run.domain.space.project((kept or [finished])[-1].knobs))

@@ -74,6 +74,24 @@ def judge(
     return Verdict(True, f"kept: {word}: {change.words}", change, broken)
 
 
+def judge_twice(
+    before: Sequence[Rollout],
+    best: Sequence[Rollout],
+    after: Sequence[Rollout],
+    rule: GateRule,
+    seed: int,
+) -> Verdict:
+    """Compare with the checkpoint before, and then with the best so far, if that is another one."""
+    verdict = judge(before, after, rule, seed)
+    if not verdict.keep:
+        return verdict
+    since = judge(best, after, rule, seed)
+    if since.keep:
+        return verdict
+    words = since.words.replace("reverted: ", "reverted: against the best so far, ")
+    return since._replace(words=words)
+
+
 def listed(broken: Mapping[str, Difference]) -> str:
     return ", ".join(f"{name} {fall.mean:+.2f} (n {fall.n})" for name, fall in broken.items())
 

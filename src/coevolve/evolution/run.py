@@ -15,6 +15,16 @@ from coevolve.harness.experiment import Experiment
 from coevolve.ledger.ledger import Ledger
 
 
+class Measured(NamedTuple):
+    """A checkpoint and its results on the gate."""
+
+    policy: str
+    gate: Path
+    """Its gate rollouts."""
+    valid: int
+    """How many of them."""
+
+
 class Standing(NamedTuple):
     """Where a run stands between rounds."""
 
@@ -22,6 +32,8 @@ class Standing(NamedTuple):
     """The checkpoint in force."""
     gate: Path
     """Its gate rollouts."""
+    best: Measured
+    """The best so far, the base policy included: many small falls must not add up."""
     knobs: Knobs
     """What the next round trains on."""
     author: str = "start"

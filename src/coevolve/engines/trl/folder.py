@@ -4,7 +4,7 @@
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
     rollouts/            every rollout, a Parquet file per step and process
-    checkpoints/         checkpoint-N, with a file `complete` in it once it is, until the stage is done
+    checkpoints/         checkpoint-N, with a file `complete` in it once it is; gone in the end
     policy/              the result, a transformers folder
     result.json          written last: the stage is done
 
