@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def compare(
     comparison: Annotated[
-        str, typer.Argument(help="main, language, context, gate, adversaries, or a TOML file; --list.")
+        str, typer.Argument(help="The name of a shipped one (--list), or a TOML file.")
     ] = "main",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; runs/compare-NAME if not given.")
