@@ -82,6 +82,8 @@ def final(
     if as_json:
         print(json.dumps(found))
         return
+    if found.get("words"):
+        out.print(found["words"], highlight=False, soft_wrap=True)
     for name in ("first", "last"):
         facts = found[name]
         for metric in ("valid", "optimal"):
