@@ -70,9 +70,11 @@ def test_a_tree_grows_in_processes(tmp_path: Path) -> None:
     ("right", "wrong", "said"),
     [
         ("versions = 2", "versions = 0", "versions = 0"),
-        ("steps = 1", "stepps = 1", "stepps"),
+        ("steps = 1", "stepps = 1", "harness.recipe.stepps = 1: there is no such setting; did you"),
         ("asks_after = 0", 'trainers = ["ruels"]', "did you mean 'rules'"),
-        ("versions = 2", "", "versions"),
+        ("asks_after = 0", "trainers = []", "a tree needs a trainer"),
+        ("asks_after = 0", f'skills = "{__file__}"', "is no folder"),
+        ("versions = 2", "", "versions is missing"),
         ("asks_after = 0", 'domain = "laek"', "did you mean 'lake'"),
         ("asks_after = 0", 'policy = "pokcet"', "no model 'pokcet'"),
         ("asks_after = 0", 'policy = "greedy"', "'greedy' cannot be trained"),

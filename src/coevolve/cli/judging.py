@@ -93,6 +93,7 @@ def final(
                 f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}] % of {rate['n']:,}  "
                 f"{facts['policy']}",
                 highlight=False,
+                soft_wrap=True,
             )
     for metric, change in found["change"].items():
         out.print(

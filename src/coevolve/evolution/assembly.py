@@ -106,11 +106,15 @@ def create_tree(
     domain = check_plan(evolution)
     domain.space.parse(evolution.harness.knobs)
     check_names(evolution.harness.reward, domain)
+    if not evolution.trainers:
+        raise UserError("trainers = []: a tree needs a trainer; `rules` needs no model")
     for name in evolution.trainers:
         if not is_model(name):
             lookup("trainer", name, {RulesTrainer.name: None, **ENGINEERS})
     chosen = folder.resolve()  # versions may grow in processes that stand elsewhere
     skills = evolution.skills or chosen.parent / "skills"
+    if skills.exists() and not skills.is_dir():
+        raise UserError(f"{skills} is no folder; skills are kept as files in one")
     evolution = evolution.model_copy(update={"skills": skills.resolve()})
     ledger = Ledger.create(chosen, evolution.model_dump(mode="json"))
     return assembled_tree(evolution, ledger, engine, observe, say, grow)

@@ -123,7 +123,7 @@ def read(place: Place, ledger: Ledger) -> Glance:
         judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
         base=base_rate(base), dev=last_dev(ledger, round),
         best=next((value["words"] for _, value in reversed(small["best"]) if value), ""),
-        change=next((value for _, value in reversed(small["change"]) if value), None),
+        change=last_change(small["change"]),
         rollouts=spent.rollouts, tokens=spent.tokens,
         budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
         began=summary["first"], last=summary["last"], events=sum(summary["counts"].values()),
@@ -155,6 +155,11 @@ def sum_of(members: list[tuple[int, Any]]) -> Spent:
         except ValidationError:
             continue
     return total
+
+
+def last_change(members: list[tuple[int, Any]]) -> dict[str, Any] | None:
+    """The change that was judged last; what the test split found, by metric, is no verdict."""
+    return next((value for _, value in reversed(members) if value and "mean" in value), None)
 
 
 def base_rate(event: Event | None) -> Rate | None:
