@@ -61,6 +61,7 @@ def facts(folder: Path) -> object:
             for one in tree.trained
         ],
         "floor": tree.floor,
+        "best": tree.best.as_json(),
         "skills": skills,
     }
 

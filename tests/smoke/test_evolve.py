@@ -1,5 +1,6 @@
 """`coevolve evolve` end to end: a small real tree, and what follows from it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from processes import facts_of
 
 from coevolve.cli.evolving import TREE as BUILT_IN
 from coevolve.cli.evolving import evolve
-from coevolve.core.errors import UserError
+from coevolve.core.errors import CoevolveError
 from coevolve.harness.checked import read_toml
 from coevolve.harness.evolution import make_evolution
 
@@ -46,11 +47,14 @@ def check_tree(folder: Path, *words: object) -> None:
     trained = [one for one in facts["versions"] if one["verdict"] != "rejected"]
     assert len(trained) == 2
     assert facts["versions"][0]["verdict"] == "root"
-    assert Path(facts["policy"]).is_dir()
+    assert (facts["best"], facts["policy"]) == (None, "pocket")  # a step of training is no gain
+    assert facts["words"].startswith("no version is better than no training: ")
+    assert facts["base"]["n"] == 24
     assert facts_of("resume", run) == facts
     assert facts_of("scorecard", run)["lines"]
     assert facts_of("final", run, "--tasks", 16)["last"]["valid"]["n"] == 16
-    assert facts_of("status", run)["state"] == "done"
+    status = facts_of("status", run)
+    assert (status["state"], status["best"]) == ("done", facts["words"])
 
 
 def test_a_tree_grows_and_is_judged(tmp_path: Path) -> None:
@@ -63,17 +67,28 @@ def test_a_tree_grows_in_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("right", "wrong", "said"),
     [
-        ("versions = 2", "versions = 0"),
-        ("steps = 1", "stepps = 1"),
-        ("asks_after = 0", 'trainers = ["ruels"]'),
-        ("versions = 2", ""),
+        ("versions = 2", "versions = 0", "versions = 0"),
+        ("steps = 1", "stepps = 1", "harness.recipe.stepps = 1: there is no such setting; did you"),
+        ("asks_after = 0", 'trainers = ["ruels"]', "did you mean 'rules'"),
+        ("asks_after = 0", "trainers = []", "a tree needs a trainer"),
+        ("asks_after = 0", f'skills = "{__file__}"', "is no folder"),
+        ("versions = 2", "", "versions is missing"),
+        ("asks_after = 0", 'domain = "laek"', "did you mean 'lake'"),
+        ("asks_after = 0", 'policy = "pokcet"', "no model 'pokcet'"),
+        ("asks_after = 0", 'policy = "greedy"', "'greedy' cannot be trained"),
+        ("asks_after = 0", 'style = "celss"', "did you mean 'cells'"),
+        ("[harness]", '[harness]\nreward = "reward + nothing"', "nothing"),
+        ('"agents2.share" = 1.0', '"agents2.shares" = 1.0', "agents2.share"),
+        ("max_tokens = 64\nknobs", 'max_tokens = 64\nknobs = { "size3.ratio" = 1.0 }#', "size3"),
     ],
 )
-def test_mistakes_get_one_line(tmp_path: Path, change: str, said: str) -> None:
-    (tmp_path / "bad.toml").write_text(TREE.replace(change, said))
-    with pytest.raises(UserError):
+def test_a_mistake_gets_one_line_and_begins_nothing(
+    tmp_path: Path, right: str, wrong: str, said: str
+) -> None:
+    (tmp_path / "bad.toml").write_text(TREE.replace(right, wrong))
+    with pytest.raises(CoevolveError, match=re.escape(said)):
         evolve(tmp_path / "bad.toml", tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

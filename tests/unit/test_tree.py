@@ -1,16 +1,24 @@
 """The tree, with scripts for policies: what is kept, pruned, reverted, rejected, merged."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from trees import Listed, make_tree, temperature
 
 from coevolve.core.errors import UserError
+from coevolve.dashboard.facts import facts_of
+from coevolve.dashboard.web.glance import glance_of
+from coevolve.dashboard.web.places import Place
 from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.evidence.lineage import versions_of
+from coevolve.evolution.evolving import Evolving
 from coevolve.evolution.final import final
 from coevolve.evolution.generation import merge
+from coevolve.evolution.planting import record_of
+from coevolve.harness.version import Version
 from coevolve.ledger import approval
+from coevolve.ledger.ledger import Ledger
 
 GOOD, BAD, SAME = temperature(0.9), temperature(0.8), temperature(0.7)
 
@@ -19,7 +27,8 @@ def test_better_is_kept_worse_reverted_the_same_pruned(tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "run", Listed(SAME, BAD, GOOD))
     best = tree.run()
     assert [version.verdict for version in tree.versions] == ["root", "pruned", "reverted", "kept"]
-    assert best.number == 3
+    assert best.version == 3
+    assert "better than no training" in best.words
     assert tree.ledger.state() == "done"
     assert {version.parent for version in tree.versions[1:]} == {0}
     assert "not better beyond chance" in tree.versions[1].words
@@ -80,7 +89,7 @@ def test_a_backtest_rejects_before_anything_is_trained(tmp_path: Path) -> None:
 
 def test_nothing_left_to_try_ends_the_run(tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "run", Listed(BAD))
-    assert tree.run().number == 0
+    assert tree.run().version is None
     assert tree.ledger.state() == "stopped"
 
 
@@ -147,3 +156,83 @@ def test_the_test_split_is_opened_once(tmp_path: Path) -> None:
     assert found["last"]["valid"]["n"] == 40
     assert final(tree.ledger, tree.measuring, 80) == found
     assert tree.ledger.state() == "done"
+
+
+def test_a_tree_ends_with_no_training_unless_a_version_is_better(tmp_path: Path) -> None:
+    """The root unlearns; its child makes up for that and is kept, which is no gain over nothing."""
+    tree = make_tree(tmp_path / "run", Listed(GOOD), versions=2, policy="prioritised")
+    best = tree.run()
+    assert [version.verdict for version in tree.versions] == ["root", "kept"]
+    assert tree.strongest.number == 1
+    assert (best.version, tree.best_policy) == (None, "prioritised")
+    assert best.words.startswith("no version is better than no training: ")
+    assert "of 60 attempts" in best.words
+    assert "version 1, the strongest" in best.words
+    gates = [tree.recorded(number, "gate") for number in (0, 1)]
+    assert [gate["base"]["better"] for gate in gates] == [False, False]
+    assert gates[0]["base"]["words"].startswith("worse: ")
+    assert gates[1]["base"]["change"]["n"] == 60
+    end = tree.ledger.last()
+    assert (end.kind, end.payload["policy"], end.payload["version"]) == (
+        "done", "prioritised", None,
+    )  # fmt: skip
+    found = final(tree.ledger, tree.measuring, 40)
+    assert found["words"] == best.words
+    assert found["first"] == found["last"]
+    assert found["spent"]["rollouts"] == 40
+    tree.ledger.close()
+    facts = facts_of(tmp_path / "run")
+    assert all("steps.jsonl" in one for one in facts.problems)  # which nobody pretends to write
+    assert (facts.headline.answer, facts.headline.final_round) == ("no", None)
+    assert facts.headline.final_policy == "prioritised"
+    assert "no version is better than no training" in facts.headline.sentence
+    assert glance_of(Place("run", tmp_path / "run")).lines()["best"] == best.words
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Evolving:
+    """A tree that is its root, never killed."""
+    tree = make_tree(tmp_path_factory.mktemp("trees") / "whole", Listed(), versions=1)
+    tree.run()
+    return tree
+
+
+@pytest.mark.parametrize("phase", ["base", "noise", "gate"])
+def test_a_tree_killed_while_it_is_planted_comes_to_the_same(
+    tmp_path: Path, planted: Evolving, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed with a phase done and not yet recorded, which is the worst instant."""
+    record = Ledger.append
+
+    def die(self: Ledger, kind: str, payload: Any, **facts: Any) -> Any:
+        if kind == "phase" and facts["phase"] == phase:
+            raise KeyboardInterrupt
+        return record(self, kind, payload, **facts)
+
+    killed = make_tree(tmp_path / "killed", Listed(), versions=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "append", die)
+        with pytest.raises(KeyboardInterrupt):
+            killed.run()
+    killed.ledger.close()
+    resumed = make_tree(tmp_path / "killed", Listed(), versions=1)
+    assert resumed.run() == planted.best
+    names = [[e.phase for e in tree.ledger.events("phase")] for tree in (planted, resumed)]
+    assert names[0] == names[1]
+    assert names[0][:3] == ["skills", "base", "patch"]
+
+
+def test_a_run_that_never_measured_its_base_policy_ends_as_it_would_have(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Listed(SAME), versions=2, policy="prioritised")
+    root = Version(number=0, parent=None, patch=None, harness=tree.evolution.harness)
+    with tree.ledger.writing():
+        tree.ledger.phase(0, "patch", lambda: record_of(root, "start"))
+    best = tree.run()
+    assert (best.version, tree.base) == (0, None)
+    assert "was not measured" in best.words
+    assert "best" not in tree.recorded(1, "gate")
+    tree.ledger.close()
+    facts = facts_of(tmp_path / "run")
+    assert all("steps.jsonl" in one for one in facts.problems)  # which nobody pretends to write
+    assert facts.headline.final_round == 0
+    assert "best" not in glance_of(Place("run", tmp_path / "run")).lines()

@@ -8,6 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from coevolve.cli.live import View
+    from coevolve.evolution.best import Best
     from coevolve.evolution.evolving import Evolving
     from coevolve.evolution.growing import Grow
     from coevolve.harness.version import Version
@@ -48,7 +49,8 @@ def evolve(
     judge, and learn from it.
 
     A version is kept if it is better than its parent beyond noise and no diagnostic says that it
-    cheats. Killed, it goes on with the same command, or with `coevolve resume FOLDER`.
+    cheats; the tree ends with the untrained policy if no version is better than that. Killed, it
+    goes on with the same command, or with `coevolve resume FOLDER`.
 
     Trainers: rules (no model needed), any knob engineer such as frontier, policy (the checkpoint
     itself), base (the untrained one), smollm2, or http://HOST/v1#MODEL.
@@ -87,12 +89,14 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
 
     from coevolve.cli.show import out
 
-    best: Version = view.run(tree)
-    policy = tree.policy(best.number)
+    best: Best = view.run(tree)
+    policy = tree.best_policy
     if as_json:
         facts = {
-            "best": best.number,
+            "best": best.version,
             "policy": policy,
+            "words": best.words,
+            "base": tree.base and {name: tree.base[name] for name in ("valid", "n")},
             "noise_floor": tree.floor,
             "versions": [version.model_dump(mode="json") for version in tree.versions],
         }
@@ -107,7 +111,9 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
             version.words,
         )
     out.print(table)
-    out.print(f"best: version {best.number}, {policy}", highlight=False, soft_wrap=True)
+    name = "no training" if best.version is None else f"version {best.version}"
+    out.print(best.words, highlight=False, soft_wrap=True)
+    out.print(f"best: {name}, {policy}", highlight=False, soft_wrap=True)
     out.print(
         f"why: coevolve diagnose {tree.ledger.folder}; on tasks that decided nothing: "
         f"coevolve final {tree.ledger.folder}",

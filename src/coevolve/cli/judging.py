@@ -82,6 +82,8 @@ def final(
     if as_json:
         print(json.dumps(found))
         return
+    if found.get("words"):
+        out.print(found["words"], highlight=False, soft_wrap=True)
     for name in ("first", "last"):
         facts = found[name]
         for metric in ("valid", "optimal"):
@@ -91,6 +93,7 @@ def final(
                 f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}] % of {rate['n']:,}  "
                 f"{facts['policy']}",
                 highlight=False,
+                soft_wrap=True,
             )
     for metric, change in found["change"].items():
         out.print(

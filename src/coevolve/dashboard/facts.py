@@ -11,7 +11,7 @@ from coevolve import __version__
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
-from coevolve.dashboard.headline import Headline, headline_of
+from coevolve.dashboard.headline import Headline, headline_of, start_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
 from coevolve.dashboard.record import (
     Record,
@@ -94,7 +94,7 @@ def facts_of(folder: Path) -> Facts:
         "levels": levels_of(record, knobs),
         "boards": boards_of(
             record,
-            read_rollouts(record, gate_place(record, 0 if record.tree else None)),
+            read_rollouts(record, gate_place(record, start_of(record))),
             read_rollouts(record, gate_place(record, head.final_round)),
         ),
         "timing": timing_of(record, drawing(record, gates)),

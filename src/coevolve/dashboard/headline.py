@@ -1,5 +1,6 @@
 """Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
 
+from statistics import mean
 from typing import Any, NamedTuple
 
 from coevolve.dashboard.record import Record, Tried
@@ -43,13 +44,13 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     judged = [number for number in record.rounds if record.phase(number, "gate")]
     kept = [number for number in judged if keeps(record.payload(number, "gate"))]
     last = standing(record, kept, gates)
-    start = 0 if record.tree else None  # a tree has its start as its root
-    before, after = gates.get(start, []), gates.get(last, [])
+    before, after = gates.get(start_of(record), []), gates.get(last, [])
     base, final = rate(before), rate(after)
     if base is None and (counted := record.payload(0, "base")).get("n"):
         base = wilson(int(counted["valid"]), int(counted["n"]))
     change = compare(record, before, after) if judged else None
-    answer, sentence = judge(base, final, change, bool(judged), last)
+    stands = best_words(record, judged) if last is None and record.tree else STANDS
+    answer, sentence = judge(base, final, change, bool(judged), last, stands)
     experiment = record.experiment
     trained = record.payload(last, "train").get("result", {}) if last is not None else {}
     first = experiment.policy if experiment else "the base policy"
@@ -61,6 +62,21 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     )  # fmt: skip
 
 
+STANDS = "the gate kept none of the rounds"
+"""Why the base policy still is in force."""
+
+
+def start_of(record: Record) -> int | None:
+    """What a run is compared with: its base policy; of a tree that never measured it, its root."""
+    return 0 if record.tree and record.phase(0, "base") is None else None
+
+
+def best_words(record: Record, judged: list[int]) -> str:
+    """Why no version of a tree is in force, as its last verdict has it."""
+    last = record.payload(judged[-1], "gate").get("best") if judged else None
+    return str(last["words"]) if last else "the gate kept no version"
+
+
 def keeps(verdict: dict[str, Any]) -> bool | None:
     """Whether a recorded verdict keeps a version; None where there is none."""
     if "keep" in verdict:
@@ -69,9 +85,14 @@ def keeps(verdict: dict[str, Any]) -> bool | None:
 
 
 def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried]]) -> int | None:
-    """The version in force: of rounds the last that was kept, of a tree the best of them."""
-    if not kept or not record.tree:
+    """The version in force: of rounds the last that was kept, of a tree the best of those that are
+    better than the base policy."""
+    if not record.tree:
         return kept[-1] if kept else None
+    if start_of(record) is None:
+        kept = [one for one in kept if record.payload(one, "gate").get("base", {}).get("better")]
+    if not kept:
+        return None
     return max(kept, key=lambda number: found.value if (found := rate(gates[number])) else -1.0)
 
 
@@ -83,8 +104,7 @@ def rate(rollouts: list[Tried]) -> Rate | None:
 
 def compare(record: Record, before: list[Tried], after: list[Tried]) -> Difference | None:
     """The change on the tasks that both have tried; None if there are none."""
-    earlier = {(one.task_id, one.sample): float(one.valid) for one in before}
-    later = {(one.task_id, one.sample): float(one.valid) for one in after}
+    earlier, later = tasks_of(before), tasks_of(after)
     both = [key for key in earlier if key in later]
     if before and after and (len(both) < len(earlier) or len(both) < len(later)):
         record.trouble(
@@ -97,14 +117,27 @@ def compare(record: Record, before: list[Tried], after: list[Tried]) -> Differen
     return paired([earlier[key] for key in both], [later[key] for key in both], seed)
 
 
+def tasks_of(rollouts: list[Tried]) -> dict[str, float]:
+    """The valid rate of each task: several attempts at one count as one, as at the gate."""
+    tasks: dict[str, list[bool]] = {}
+    for one in rollouts:
+        tasks.setdefault(one.task_id, []).append(one.valid)
+    return {name: mean(attempts) for name, attempts in tasks.items()}
+
+
 def judge(
-    base: Rate | None, final: Rate | None, change: Difference | None, judged: bool, last: int | None
+    base: Rate | None,
+    final: Rate | None,
+    change: Difference | None,
+    judged: bool,
+    last: int | None,
+    stands: str = STANDS,
 ) -> tuple[str, str]:
     """The answer in one word and in one sentence."""
     if not judged:
         return "unknown", "Not known yet: no round has been judged by the gate."
     if last is None:
-        return "no", "No: the gate kept none of the rounds, so the base policy stands."
+        return "no", f"No: {stands}, so the base policy stands."
     if base is None or final is None or change is None:
         return "unknown", "Not known: the gate rollouts to compare cannot be read."
     moved = f"{percent(base.value)} to {percent(final.value)}"

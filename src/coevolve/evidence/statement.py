@@ -70,7 +70,7 @@ def check(connection: "DuckDBPyConnection", sql: str, permitted: Permitted) -> N
     try:
         statements = duckdb.extract_statements(sql)
     except duckdb.Error as error:
-        raise Refused(str(error)) from None
+        raise Refused(" ".join(str(error).split())) from None
     if len(statements) != 1:
         raise Refused(f"one statement at a time, not {len(statements)}")
     if statements[0].type != duckdb.StatementType.SELECT:

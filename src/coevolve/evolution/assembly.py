@@ -5,25 +5,30 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
+from coevolve.domains.base import Domain
+from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
+from coevolve.engineers.rules import RulesTrainer
 from coevolve.engineers.trainer import Trainer
 from coevolve.engineers.trainers import make_trainer
 from coevolve.engines.base import Engine, Observe
+from coevolve.evolution.backtests.reward import check_names
 from coevolve.evolution.evolving import Evolving
 from coevolve.evolution.growing import Grow, one_by_one
 from coevolve.evolution.learning import OWN
 from coevolve.evolution.measuring import measuring_of
 from coevolve.evolution.rounds import Rounds
 from coevolve.harness.evolution import Evolution, make_evolution
-from coevolve.harness.experiment import Experiment, make_experiment
+from coevolve.harness.experiment import Experiment, Plan, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
+from coevolve.policies.models import find
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -36,9 +41,25 @@ def create(
     experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
+    check_plan(experiment)
     check(experiment)
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
+
+
+def check_plan(plan: Plan) -> Domain:
+    """Refuse what no run can go by, before a folder is begun that could not be begun again."""
+    domain = get_domain(plan.domain)
+    if plan.policy in domain.scripts or plan.policy.endswith(".gguf") or "://" in plan.policy:
+        raise UserError(
+            f"policy '{plan.policy}' cannot be trained: give pocket, smollm2, a folder with "
+            "config.json, or a hub id such as Qwen/Qwen3-4B"
+        )
+    find(plan.policy)
+    if plan.style:
+        lookup("prompt style", plan.style, {name: name for name in domain.styles})
+    domain.space.parse(plan.measured.knobs)
+    return domain
 
 
 def check(experiment: Experiment) -> None:
@@ -52,9 +73,12 @@ def check(experiment: Experiment) -> None:
 
 def check_model(name: str) -> None:
     """Refuse an engineer that is no model."""
-    if name in (*MODELS, "smollm2") or name.startswith(("http://", "https://")) or "/" in name:
-        return
-    make_engineer(name)  # unknown: says so, with the nearest name
+    if not is_model(name):
+        make_engineer(name)  # unknown: says so, with the nearest name
+
+
+def is_model(name: str) -> bool:
+    return name in (*MODELS, "smollm2") or "/" in name
 
 
 def plan_of(ledger: Ledger) -> Experiment | Evolution:
@@ -79,11 +103,18 @@ def create_tree(
     grow: Grow | None = None,
 ) -> Evolving:  # fmt: skip
     """A new tree in `folder`, or the same one again; `grow` does the work of versions, if given."""
+    domain = check_plan(evolution)
+    domain.space.parse(evolution.harness.knobs)
+    check_names(evolution.harness.reward, domain)
+    if not evolution.trainers:
+        raise UserError("trainers = []: a tree needs a trainer; `rules` needs no model")
     for name in evolution.trainers:
-        if name not in ("rules", *ENGINEERS):
-            check_model(name)
+        if not is_model(name):
+            lookup("trainer", name, {RulesTrainer.name: None, **ENGINEERS})
     chosen = folder.resolve()  # versions may grow in processes that stand elsewhere
     skills = evolution.skills or chosen.parent / "skills"
+    if skills.exists() and not skills.is_dir():
+        raise UserError(f"{skills} is no folder; skills are kept as files in one")
     evolution = evolution.model_copy(update={"skills": skills.resolve()})
     ledger = Ledger.create(chosen, evolution.model_dump(mode="json"))
     return assembled_tree(evolution, ledger, engine, observe, say, grow)

@@ -16,6 +16,7 @@ from coevolve.evolution.run import Measured, Run, Standing
 from coevolve.evolution.training import Trained
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
+from coevolve.ledger.ledger import Ledger
 
 CASES = 4
 """Failures that an engineer may look at."""
@@ -49,19 +50,33 @@ def first_knobs(experiment: Experiment, space: KnobSpace) -> Knobs:
     return space.project(experiment.knobs, base=base)
 
 
-def begin(run: Run) -> Standing:
-    """The first knobs, and the base policy on the gate."""
-    experiment, place = run.experiment, run.ledger.folder / "base" / "gate"
+def base_place(ledger: Ledger) -> Path:
+    """Where the gate rollouts of the base policy are."""
+    return ledger.folder / "base" / "gate"
+
+
+def measure_base(ledger: Ledger, measuring: Measuring) -> dict[str, Any]:
+    """The base policy on the gate, before anything is trained."""
 
     def work() -> dict[str, Any]:
         began = time.monotonic()
-        rollouts = run.measuring.measure(experiment.policy, run.measuring.gate, place)
-        valid = sum(one.outcome.valid for one in rollouts)
-        return {"valid": valid, "n": len(rollouts), "spent": spent_on(rollouts, began)}
+        rollouts = measuring.measure(measuring.plan.policy, measuring.gate, base_place(ledger))
+        return gate_facts(rollouts, began)
 
-    valid = run.ledger.phase(0, "base", work)["valid"]
-    base = Measured(experiment.policy, place, valid)
-    return Standing(experiment.policy, place, base, first_knobs(experiment, run.domain.space))
+    return ledger.phase(0, "base", work)
+
+
+def gate_facts(rollouts: Sequence[Rollout], began: float) -> dict[str, Any]:
+    """How many gate attempts are valid, and what they took since the clock said `began`."""
+    valid = sum(one.outcome.valid for one in rollouts)
+    return {"valid": valid, "n": len(rollouts), "spent": spent_on(rollouts, began)}
+
+
+def begin(run: Run) -> Standing:
+    """The first knobs, and the base policy on the gate."""
+    valid = measure_base(run.ledger, run.measuring)["valid"]
+    base = Measured(run.experiment.policy, base_place(run.ledger), valid)
+    return Standing(*base[:2], base, first_knobs(run.experiment, run.domain.space))
 
 
 def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Standing:
@@ -77,10 +92,9 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
             run.measuring.measure(one.policy, run.measuring.gate, one.gate)
             for one in (standing, standing.best, Measured(policy, place, 0))
         )
-        spent = spent_on(after, began)
+        facts = gate_facts(after, began)
         verdict = judge_twice(before, best, after, run.experiment.gate, run.experiment.seed)
-        valid = sum(one.outcome.valid for one in after)
-        return {**verdict.as_json(), "valid": valid, "spent": spent}
+        return {**verdict.as_json(), **facts}
 
     measured = run.ledger.phase(number, "dev", dev)
     verdict = run.ledger.phase(number, "gate", gate)

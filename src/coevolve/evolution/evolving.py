@@ -3,16 +3,17 @@
     diagnose → propose → design → backtest → train → dev → gate → learn → the next generation
 
 Every version is trained from the first policy under its own harness, so that a patch is compared
-with its absence and not with less training. Every phase is recorded before the next begins, and
+with its absence and not with less training; and the base policy is measured too, which a tree ends
+with unless a version is better. Every phase is recorded before the next begins, and
 reads only what is recorded: a run that is killed anywhere and resumed grows the same tree.
 """
 
+from coevolve.evolution.best import Best
 from coevolve.evolution.generation import next_generation
 from coevolve.evolution.learning import begin_skills
 from coevolve.evolution.planting import plant
 from coevolve.evolution.supervision import Stopped
 from coevolve.evolution.tree import Tree
-from coevolve.harness.version import Version
 
 
 class Evolving(Tree):
@@ -29,8 +30,8 @@ class Evolving(Tree):
         chosen = self.evolution
         return f"{chosen.name}: {', '.join(chosen.trainers)} on {chosen.domain}"
 
-    def run(self) -> Version:
-        """All versions, from wherever the ledger says that the run is; the best valid one."""
+    def run(self) -> Best:
+        """All versions, from wherever the ledger says that the run is; what it has come to."""
         with self.ledger.writing():
             begin_skills(self)
             plant(self)
@@ -45,5 +46,7 @@ class Evolving(Tree):
         return self.best
 
     def end(self, how: str, **facts: str) -> None:
-        best = self.best.number
-        self.supervision.end(how, policy=self.policy(best), version=best, **facts)
+        best = self.best
+        self.supervision.end(
+            how, policy=self.best_policy, version=best.version, words=best.words, **facts
+        )

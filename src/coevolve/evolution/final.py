@@ -32,13 +32,15 @@ def final(ledger: Ledger, measuring: Measuring, count: int) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         began = time.monotonic()
         tasks = measuring.held_out(Split.TEST, count, "final")
-        found = {
-            name: measuring.measure(policy, tasks, ledger.folder / "final" / name)
-            for name, policy in policies.items()
+        asked = {  # each policy once: where nothing is better than no training, they are the same
+            policy: measuring.measure(policy, tasks, ledger.folder / "final" / name)
+            for name, policy in reversed(policies.items())
         }
-        every = [one for rollouts in found.values() for one in rollouts]
+        found = {name: asked[policy] for name, policy in policies.items()}
+        every = [one for rollouts in asked.values() for one in rollouts]
         return {
             "tasks": count,
+            "words": end.payload.get("words", ""),
             **{
                 name: {"policy": policies[name], **rates(rollouts)}
                 for name, rollouts in found.items()

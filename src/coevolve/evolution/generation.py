@@ -80,7 +80,7 @@ def chosen(tree: Tree) -> list[Version]:
 
 def parent_of_next(tree: Tree, number: int) -> Version:
     """The best valid version; after many failures the one that it grew from."""
-    best = tree.best
+    best = tree.strongest
     if tree.failures == CHECK_AFTER:
         check_measurement(tree, best, number)
     if tree.failures >= ROLL_BACK_AFTER and best.parent is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from coevolve.core.files import replace_file
 from coevolve.core.rollout import Value
 from coevolve.engines.base import Engine, Observe, Result
-from coevolve.evolution.deciding import shown, spent_on
+from coevolve.evolution.deciding import gate_facts, shown
 from coevolve.evolution.measuring import Measuring, measuring_of
 from coevolve.evolution.training import stage_of, train_stage
 from coevolve.harness.evolution import Evolution
@@ -93,10 +93,5 @@ def grow(
     dev = shown(measuring, policy, folder / "dev", order.number)
     began = time.monotonic()
     rollouts = measuring.measure(policy, measuring.gate, folder / "gate")
-    gate = {
-        "valid": sum(one.outcome.valid for one in rollouts),
-        "n": len(rollouts),
-        "spent": spent_on(rollouts, began),
-    }
-    whole = Grown(train=train, dev=dev, gate=gate)
+    whole = Grown(train=train, dev=dev, gate=gate_facts(rollouts, began))
     replace_file(folder / GROWN, whole.model_dump_json(indent=1).encode("utf-8"))

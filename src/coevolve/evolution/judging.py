@@ -3,8 +3,10 @@
 from typing import Any
 
 from coevolve.evidence.health import Health, readings_at
-from coevolve.evolution.promotion import Evidence, promote
+from coevolve.evolution.best import beside_base, best_of
+from coevolve.evolution.promotion import Evidence, Promotion, promote
 from coevolve.evolution.tree import Tree
+from coevolve.harness.patch import Patch
 from coevolve.harness.version import Version
 
 
@@ -15,20 +17,29 @@ def judge(tree: Tree, version: Version) -> Version:
 
     def work() -> dict[str, Any]:
         health = tree.health()
-        found = promote(
-            evidence(tree, health, parent),
-            evidence(tree, health, number),
-            version.patch,
-            tree.evolution.gate,
-            tree.floor,
-            tree.evolution.seed,
-        )
-        return {**tree.grown(number).gate, **found.as_json(), "floor": tree.floor}
+        before, after = evidence(tree, health, parent), evidence(tree, health, number)
+        found = better(tree, before, after, version.patch)
+        facts = {**tree.grown(number).gate, **found.as_json(), "floor": tree.floor}
+        return facts if tree.base is None else with_best(tree, number, facts, after)
 
     verdict = tree.ledger.phase(number, "gate", work)
     tree.say(f"version {number}: {verdict['words']}")
     tree.supervision.approve(number, "completion", {"verdict": verdict["words"]})
     return version.model_copy(update={"verdict": verdict["verdict"], "words": verdict["words"]})
+
+
+def better(tree: Tree, before: Evidence, after: Evidence, patch: Patch | None) -> Promotion:
+    """The rule of the run: whether one is better than the other."""
+    return promote(before, after, patch, tree.evolution.gate, tree.floor, tree.evolution.seed)
+
+
+def with_best(tree: Tree, number: int, facts: dict[str, Any], after: Evidence) -> dict[str, Any]:
+    """What the gate says of a version, how it compares to no training, and what is best now."""
+    assert tree.base is not None
+    beside = better(tree, Evidence(tree.base_gate(), {}), after, None)
+    facts = {**facts, "base": beside_base(beside)}
+    gates = tree.valid_gates | ({number: facts} if facts["keep"] else {})
+    return {**facts, "best": best_of(tree.base, gates).as_json()}
 
 
 def evidence(tree: Tree, health: Health, number: int) -> Evidence:

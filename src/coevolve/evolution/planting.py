@@ -1,14 +1,17 @@
 """The root of a tree: the harness that a run begins with, trained, measured and repeated.
 
-Greedy answers are the same every time: they are not drawn again.
+Before that the base policy is measured, so that a tree can end with no training at all. Greedy
+answers are the same every time: they are not drawn again.
 """
 
 import time
 from typing import Any
 
 from coevolve.core.rollout import Rollout
-from coevolve.evolution.deciding import spent_on
+from coevolve.evolution.best import rate_of
+from coevolve.evolution.deciding import measure_base, spent_on
 from coevolve.evolution.growing import grown
+from coevolve.evolution.judging import evidence, with_best
 from coevolve.evolution.noise import noise_of
 from coevolve.evolution.tree import Tree
 from coevolve.harness.budget import Spent
@@ -16,7 +19,7 @@ from coevolve.harness.version import Version
 
 
 def plant(tree: Tree) -> None:
-    """Version 0, and the noise floor."""
+    """The base policy, version 0, and the noise floor."""
     evolution, ledger = tree.evolution, tree.ledger
     root = Version(number=0, parent=None, patch=None, harness=evolution.harness)
     twins = {
@@ -31,9 +34,11 @@ def plant(tree: Tree) -> None:
 
     def gate() -> dict[str, Any]:
         facts = tree.grown(0).gate
-        rate = facts["valid"] / facts["n"]
-        words = f"root: {rate:.1%} of {facts['n']} attempts at gate tasks are valid"
-        return {**facts, "verdict": "root", "keep": True, "words": words}
+        words = f"root: {rate_of(facts):.1%} of {facts['n']} attempts at gate tasks are valid"
+        facts = {**facts, "verdict": "root", "keep": True, "words": words}
+        if tree.base is None:
+            return facts
+        return with_best(tree, 0, facts, evidence(tree, tree.health(), 0))
 
     def noise() -> dict[str, Any]:
         began, gate = time.monotonic(), tree.measuring.gate
@@ -52,14 +57,16 @@ def plant(tree: Tree) -> None:
         found = noise_of(tree.gate(0), repeated, trained, evolution.seed)
         return {**found.as_json(), "spent": sum(spent, Spent()).model_dump()}
 
+    if ledger.find("phase/0/patch") is None:  # a run begun without it ends as it would have
+        measure_base(ledger, tree.measuring)
     ledger.phase(0, "patch", lambda: record_of(root, author="start"))
     ledger.phase(0, "train", train)
     ledger.phase(0, "dev", lambda: tree.grown(0).dev)
-    verdict = ledger.phase(0, "gate", gate)
-    tree.say(f"version 0: {verdict['words']}")
     measured = ledger.phase(0, "noise", noise)
     tree.say(str(measured["words"]))
     tree.floor = measured["floor"]
+    verdict = ledger.phase(0, "gate", gate)
+    tree.say(f"version 0: {verdict['words']}")
     tree.versions = [root.model_copy(update={"verdict": "root", "words": verdict["words"]})]
 
 

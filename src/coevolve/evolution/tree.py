@@ -9,6 +9,8 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.engineers.trainer import Trainer
 from coevolve.evidence.health import Diagnosis, Health
+from coevolve.evolution.best import Best, best_of, best_unmeasured, rate_of, strongest
+from coevolve.evolution.deciding import base_place
 from coevolve.evolution.growing import Grow, Grown, Order, grown, place_order
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.run import quiet
@@ -86,17 +88,41 @@ class Tree:
 
     def rate(self, number: int) -> float:
         """The valid rate of a version on gate tasks."""
-        facts = self.recorded(number, "gate")
-        return float(facts["valid"]) / float(facts["n"])
+        return rate_of(self.recorded(number, "gate"))
 
     @property
     def trained(self) -> list[Version]:
         return [version for version in self.versions if version.verdict != "rejected"]
 
     @property
-    def best(self) -> Version:
-        """The valid version with the highest rate on gate tasks; the older of two alike."""
-        return max(
-            (version for version in self.versions if version.valid),
-            key=lambda version: (self.rate(version.number), -version.number),
-        )
+    def base(self) -> dict[str, Any] | None:
+        """How the policy before any training was measured; None in a run that never did."""
+        event = self.ledger.find("phase/0/base")
+        return event.payload if event else None
+
+    def base_gate(self) -> list[Rollout]:
+        """The gate rollouts of the policy before any training, read back."""
+        place = base_place(self.ledger)
+        return self.measuring.measure(self.evolution.policy, self.measuring.gate, place)
+
+    @property
+    def valid_gates(self) -> dict[int, dict[str, Any]]:
+        """What the gate recorded of every valid version."""
+        numbers = [version.number for version in self.versions if version.valid]
+        return {number: self.recorded(number, "gate") for number in numbers}
+
+    @property
+    def strongest(self) -> Version:
+        """The valid version that others grow from, whether or not it is better than the base."""
+        return self.versions[strongest(self.valid_gates)[0]]
+
+    @property
+    def best(self) -> Best:
+        """What the run would end with now."""
+        base = self.base
+        return best_of(base, self.valid_gates) if base else best_unmeasured(self.valid_gates)
+
+    @property
+    def best_policy(self) -> str:
+        number = self.best.version
+        return self.evolution.policy if number is None else self.policy(number)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -28,5 +29,22 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise UserError(f"{where}: {field} = {first['input']!r:.80}: {first['msg']}") from None
+        place = [str(part) for part in first["loc"]]
+        field, value = ".".join(place), f"{first['input']!r:.80}"
+        if first["type"] == "missing":  # its input is all the rest
+            raise UserError(f"{where}: {field} is missing") from None
+        if first["type"] == "extra_forbidden":
+            hint = did_you_mean(place[-1], settings(model, place[:-1]))
+            raise UserError(f"{where}: {field} = {value}: there is no such setting{hint}") from None
+        raise UserError(f"{where}: {field} = {value}: {first['msg']}") from None
+
+
+def settings(model: type[BaseModel], place: list[str]) -> list[str]:
+    """The fields at a place within a model, as far as that is made of models."""
+    for name in place:
+        field = model.model_fields.get(name)
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)

@@ -65,7 +65,7 @@ class Expression:
         for name in sorted(self.names - known.keys()):
             raise UserError(
                 f"'{name}' in '{self.text}' is no reward component or fact"
-                f"{did_you_mean(name, list(known))}"
+                f"{did_you_mean(name, list(known))} Known: {', '.join(sorted(known))}"
             )
 
     def value(self, values: Values) -> Numbers:

@@ -38,6 +38,8 @@ class Glance(NamedTuple):
     base: Rate | None
     dev: Rate | None
     """Of the last version that was measured."""
+    best: str
+    """What a tree has come to, beside no training; empty where that was not asked."""
     change: dict[str, Any] | None
     """Of the last version that was judged, paired, with its n."""
     rollouts: int
@@ -63,6 +65,7 @@ class Glance(NamedTuple):
         found = {
             "kept": f"{self.kept} of {self.judged} judged",
             "base, gate": rate_words(self.base),
+            "best": self.best,
             "dev": rate_words(self.dev),
             "last change": f"{points(change.mean)} points [{points(change.low)}, "
             f"{points(change.high)}], n {change.n}"
@@ -99,7 +102,7 @@ def read(place: Place, ledger: Ledger) -> Glance:
     round, phase = summary["round"], summary["phase"]
     config = ledger.config
     experiment = known(config)
-    small = {name: ledger.members(name) for name in ("spent", "change", "keep", "verdict")}
+    small = {name: ledger.members(name) for name in ("spent", "change", "keep", "verdict", "best")}
     judged = {number: {"keep": value} for number, value in small["keep"]}
     judged |= {
         number: {"verdict": value}
@@ -119,7 +122,8 @@ def read(place: Place, ledger: Ledger) -> Glance:
         tree="versions" in config,
         judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
         base=base_rate(base), dev=last_dev(ledger, round),
-        change=next((value for _, value in reversed(small["change"]) if value), None),
+        best=next((value["words"] for _, value in reversed(small["best"]) if value), ""),
+        change=last_change(small["change"]),
         rollouts=spent.rollouts, tokens=spent.tokens,
         budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
         began=summary["first"], last=summary["last"], events=sum(summary["counts"].values()),
@@ -153,6 +157,11 @@ def sum_of(members: list[tuple[int, Any]]) -> Spent:
     return total
 
 
+def last_change(members: list[tuple[int, Any]]) -> dict[str, Any] | None:
+    """The change that was judged last; what the test split found, by metric, is no verdict."""
+    return next((value for _, value in reversed(members) if value and "mean" in value), None)
+
+
 def base_rate(event: Event | None) -> Rate | None:
     found = event.payload if event else {}
     return wilson(int(found["valid"]), int(found["n"])) if found.get("n") else None
@@ -171,6 +180,7 @@ def last_dev(ledger: Ledger, round: int | None) -> Rate | None:
 def unreadable(place: Place, problem: str) -> Glance:
     return Glance(
         name=place.name, state="unknown", round=None, phase="", planned=None, tree=False, judged=0,
-        kept=0, base=None, dev=None, change=None, rollouts=0, tokens=0, budget={}, began="",
-        last="", events=0, domain="", policy="", engineers="", question=None, problem=problem,
+        kept=0, base=None, dev=None, best="", change=None, rollouts=0, tokens=0, budget={},
+        began="", last="", events=0, domain="", policy="", engineers="", question=None,
+        problem=problem,
     )  # fmt: skip

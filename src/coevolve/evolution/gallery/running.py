@@ -129,7 +129,7 @@ def tell(say: Say, name: str, line: str) -> None:
     say(f"{name}: {line}")
 
 
-ROOT = ("twins", "noise", "rounds/00")
+ROOT = ("base", "twins", "noise", "rounds/00")
 """All that the root of a tree is, in the order in which it is taken over."""
 
 

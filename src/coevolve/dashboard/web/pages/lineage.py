@@ -33,6 +33,7 @@ def show(site: Site, address: Address) -> Page:
     if not address.rest:
         values = {
             "nodes": nodes,
+            "best": best_words(record, nodes),
             "tree": layout(nodes),
             "problems": record.problems,
         }
@@ -42,6 +43,12 @@ def show(site: Site, address: Address) -> Page:
         raise Missing(f"run {place.name} has no version {address.rest:.40}")
     values = site.of(place, ("version", found[0].version), lambda: version(site, place, found[0]))
     return Page("web/version.html", f"{place.name}: version {address.rest}", values)
+
+
+def best_words(record: Record, nodes: list[Node]) -> str:
+    """What a tree has come to, as its last verdict has it; empty where that was not asked."""
+    found = [record.payload(node.version, "gate").get("best") for node in nodes]
+    return next((written(one["words"]) for one in reversed(found) if one), "")
 
 
 def nodes_of(record: Record) -> list[Node]:
@@ -129,7 +136,7 @@ def version(site: Site, place: Place, node: Node) -> dict[str, Any]:
     }
 
 
-SHOWN = ("keep", "verdict", "words", "change", "broken", "spent", "alarms", "blocking",
+SHOWN = ("keep", "verdict", "words", "change", "broken", "spent", "alarms", "blocking", "best",
          "blocking_alarms")  # fmt: skip
 
 
