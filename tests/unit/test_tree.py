@@ -180,6 +180,7 @@ def test_a_tree_ends_with_no_training_unless_a_version_is_better(tmp_path: Path)
     assert found["words"] == best.words
     assert found["first"] == found["last"]
     assert found["spent"]["rollouts"] == 40
+    assert [one.name for one in (tmp_path / "run" / "final").iterdir()] == ["first"]
     tree.ledger.close()
     facts = facts_of(tmp_path / "run")
     assert all("steps.jsonl" in one for one in facts.problems)  # which nobody pretends to write

@@ -32,9 +32,11 @@ def final(ledger: Ledger, measuring: Measuring, count: int) -> dict[str, Any]:
     def work() -> dict[str, Any]:
         began = time.monotonic()
         tasks = measuring.held_out(Split.TEST, count, "final")
-        asked = {  # each policy once: where nothing is better than no training, they are the same
+        # Each policy once: where nothing is better than no training, they are the same.
+        places = {policy: name for name, policy in reversed(policies.items())}
+        asked = {
             policy: measuring.measure(policy, tasks, ledger.folder / "final" / name)
-            for name, policy in reversed(policies.items())
+            for policy, name in places.items()
         }
         found = {name: asked[policy] for name, policy in policies.items()}
         every = [one for rollouts in asked.values() for one in rollouts]

@@ -128,7 +128,7 @@ def read(place: Place, ledger: Ledger) -> Glance:
         budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
         began=summary["first"], last=summary["last"], events=sum(summary["counts"].values()),
         domain=str(config.get("domain", "")), policy=str(config.get("policy", "")),
-        engineers=", ".join(map(str, config.get("engineers") or ())),
+        engineers=", ".join(map(str, config.get("engineers") or config.get("trainers") or ())),
         question=waiting(ledger) if state == "waiting" else None, problem="",
     )  # fmt: skip
 
