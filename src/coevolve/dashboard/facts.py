@@ -16,6 +16,7 @@ from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
 from coevolve.dashboard.record import (
     Record,
     Tried,
+    proposers,
     read_record,
     read_rollouts,
     read_rows,
@@ -49,6 +50,11 @@ class Facts(NamedTuple):
         """What its versions are called."""
         return "version" if "versions" in self.config else "round"
 
+    @property
+    def proposers(self) -> str:
+        """Who proposes, by name."""
+        return ", ".join(proposers(self.config)) or "unknown"
+
     def as_json(self) -> dict[str, Any]:
         """The numbers for scripts; texts and pictures stay in the page."""
         head = self.headline
@@ -61,6 +67,10 @@ class Facts(NamedTuple):
             "policy": head.final_policy,
             **{name: rate.as_json() if rate else None for name, rate in rates.items()},
             "change": head.change.as_json() if head.change else None,
+            "test": head.test and {
+                "first": head.test.first.as_json(), "last": head.test.last.as_json(),
+                "change": head.test.change.as_json(), "tasks": head.test.tasks,
+            },
             "rounds": [
                 {
                     "number": one.number,
@@ -88,15 +98,18 @@ def facts_of(folder: Path) -> Facts:
     head = headline_of(record, gates)
     knobs = knobs_by_round(record)
     rounds = tuple(round_facts(record, number, knobs, gates[number]) for number in record.rounds)
+    start = 0 if record.tree else None
     # Read before `problems`, to which they add.
     rest = {
         "curves": curves_of(record),
         "levels": levels_of(record, knobs),
         "boards": boards_of(
             record,
-            read_rollouts(record, gate_place(record, 0 if record.tree else None)),
+            read_rollouts(record, gate_place(record, start)),
             read_rollouts(record, gate_place(record, head.final_round)),
-        ),
+        )
+        if head.final_round != start
+        else None,
         "timing": timing_of(record, drawing(record, gates)),
     }
     times = [event.time for event in record.events]
