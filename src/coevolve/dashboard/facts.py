@@ -67,9 +67,12 @@ class Facts(NamedTuple):
             "policy": head.final_policy,
             **{name: rate.as_json() if rate else None for name, rate in rates.items()},
             "change": head.change.as_json() if head.change else None,
-            "test": head.test and {
-                "first": head.test.first.as_json(), "last": head.test.last.as_json(),
-                "change": head.test.change.as_json(), "tasks": head.test.tasks,
+            "test": head.test
+            and {
+                "first": head.test.first.as_json(),
+                "last": head.test.last.as_json(),
+                "change": head.test.change.as_json(),
+                "tasks": head.test.tasks,
             },
             "rounds": [
                 {

@@ -65,6 +65,8 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     change = compare(record, before, after) if judged else None
     tested = tested_of(record.payload(0, "final"))
     answer, sentence = judge(base, final, change, bool(judged), last)
+    if record.tree and last == 0 and len(judged) > 1:
+        answer, sentence = "no", "No: the gate kept no later version, so version 0 stands."
     by_gate = ""
     if tested:
         by_gate = sentence

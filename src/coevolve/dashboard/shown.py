@@ -107,8 +107,12 @@ def rate_chart(facts: Any) -> RateChart | None:
         ]
     if not found:
         return None
-    low = max(0.0, int(20 * min(rate.low for _, _, rate, _ in found)) / 20)
-    high = min(1.0, (int(20 * max(rate.high for _, _, rate, _ in found)) + 1) / 20)
+    least, most = (
+        min(rate.low for _, _, rate, _ in found),
+        max(rate.high for _, _, rate, _ in found),
+    )
+    step = 0.05 if most - least <= 0.3 else 0.1 if most - least <= 0.6 else 0.2
+    low, high = step * int(least / step), min(1.0, (int(20 * most) + 1) / 20)
     rounds = len(facts.rounds) + first
     names = ["base"] * first + [str(one.number) for one in facts.rounds]
     left, right, top, bottom, gap = 44, 14, 10, 210, max(34, 260 // max(1, rounds - 1))
@@ -125,7 +129,6 @@ def rate_chart(facts: Any) -> RateChart | None:
         series[name].append(
             Dot(x, y, height_of(rate.high), height_of(rate.low), rate, hollow, f"{label}, {name}")
         )
-    step = 0.05 if high - low <= 0.3 else 0.1 if high - low <= 0.6 else 0.2
     lines = [low + index * step for index in range(int((high - low) / step + 1.001))]
     grid = [(height_of(value), f"{100 * value:.0f} %") for value in lines]
     ticks = [(left + 15.0 + place * gap, name) for place, name in enumerate(names)]
@@ -153,6 +156,11 @@ def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
     return RateChart(width, bottom + 22, left, bottom, grid, ticks, {"all": dots})
 
 
+def label(value: object) -> str:
+    """The value of a task's label; yes and no as words."""
+    return {"True": "yes", "False": "no"}.get(str(value), str(value))
+
+
 def slug(text: str) -> str:
     """A word that can be part of a class."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:40]
@@ -170,6 +178,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "polyline": polyline,
     "places": places,
     "rate_chart": rate_chart,
+    "label": label,
     "slug": slug,
     "strip": strip,
 }

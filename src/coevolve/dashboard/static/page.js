@@ -85,7 +85,7 @@
         } },
       },
       axes: [
-        Object.assign({ size: 24, gap: 2 }, axis),
+        Object.assign({ size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] }, axis),
         Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
           return ticks.map(function (tick) {
             return curve.unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");

@@ -184,6 +184,7 @@ def last_dev(ledger: Ledger, round: int | None) -> Rate | None:
 def unreadable(place: Place, problem: str) -> Glance:
     return Glance(
         name=place.name, state="unknown", round=None, phase="", planned=None, tree=False, judged=0,
-        kept=0, base=None, dev=None, change=None, test=None, rollouts=0, tokens=0, budget={}, began="",
-        last="", events=0, domain="", policy="", engineers="", question=None, problem=problem,
+        kept=0, base=None, dev=None, change=None, test=None, rollouts=0, tokens=0, budget={},
+        began="", last="", events=0, domain="", policy="", engineers="", question=None,
+        problem=problem,
     )  # fmt: skip

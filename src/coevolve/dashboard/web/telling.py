@@ -51,7 +51,7 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
         for call in rollout["details"].get("calls") or ()
         if isinstance(call, dict)
     ]
-    found, asked = [], 0
+    found, asked, before = [], 0, ()
     for index, message in enumerate(messages):
         role, text = message["role"], message["content"]
         edits: tuple[Edit, ...] = ()
@@ -62,6 +62,9 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
             edits = tuple(edit_of(call.arguments) for call in made if call.tool == "edit")
         elif role == "tool":
             calls, asked = tuple(written(one) for one in results[asked : asked + 1]), asked + 1
+        elif before:  # some domains have the tools' answers said by the user
+            role = "tool"
+        before = calls if role == "assistant" else ()
         found.append(Turn(role, written(text), edits, calls, index == last))
     return found
 

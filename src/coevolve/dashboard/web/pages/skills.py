@@ -1,6 +1,5 @@
 """Skills: patch patterns with their record, and the readable files that they are kept in."""
 
-from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
