@@ -13,6 +13,7 @@ from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
 from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
+from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import (
     Record,
     Tried,
@@ -23,6 +24,7 @@ from coevolve.dashboard.record import (
     read_tried,
 )
 from coevolve.dashboard.timing import Timing, timing_of
+from coevolve.ledger.events import Event
 
 
 class Facts(NamedTuple):
@@ -117,20 +119,28 @@ def facts_of(folder: Path) -> Facts:
     }
     times = [event.time for event in record.events]
     last = record.events[-1] if record.events else None
-    ending = last.payload if last and last.kind in ("stopped", "failed") else {}
     return Facts(
         name=str(record.config.get("name") or folder.resolve().name),
         folder=str(folder),
         state=record.state,
         began=min(times, default=""),
         ended=max(times, default=""),
-        reason=str(ending.get("reason") or ending.get("error") or ""),
+        reason=ending(last) if last else "",
         config=record.config,
         headline=head,
         rounds=rounds,
         problems=tuple(record.problems),
         **rest,  # type: ignore[arg-type]
     )
+
+
+def ending(last: Event) -> str:
+    """Why a run ended early, by its last event; empty if it did not."""
+    told = last.payload
+    if last.kind == "answered" and told.get("decision") == "abort":
+        return "a person ended it" + (f": {written(told['note'])}" if told.get("note") else "")
+    early = last.kind in ("stopped", "failed")
+    return str(told.get("reason") or told.get("error") or "") if early else ""
 
 
 def gate_place(record: Record, number: int | None) -> Path:

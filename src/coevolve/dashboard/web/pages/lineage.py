@@ -95,6 +95,7 @@ def version(site: Site, place: Place, node: Node) -> dict[str, Any]:
     alarms = gate.get("blocking") or gate.get("alarms") or gate.get("blocking_alarms") or ()
     return {
         "node": node,
+        "problems": facts.problems,
         "changed": harness_diff(record, node) if tree else knobs_diff(record, node),
         "patch": {
             name: written(value)
