@@ -51,7 +51,8 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
         for call in rollout["details"].get("calls") or ()
         if isinstance(call, dict)
     ]
-    found, asked, before = [], 0, ()
+    found, asked = [], 0
+    before: tuple[str, ...] = ()
     for index, message in enumerate(messages):
         role, text = message["role"], message["content"]
         edits: tuple[Edit, ...] = ()
