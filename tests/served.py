@@ -25,10 +25,15 @@ PATCHES: dict[int, tuple[str, Any]] = {
     4: ("recipe.kl", 0.5),
     5: ("knobs", {"size5.data_ratio": 1.0}),
 }
-SKILL = """name = "cool down"
-trigger = "entropy above 0.5"
+SKILL = """[cool_down]
+summary = "Draw closer to what is likely"
 factor = "recipe.temperature"
-evidence = ["tree/1", "tree/3"]
+hypothesis = "If the temperature goes from {old} to {new}, then more is valid."
+template = { kind = "scale", by = 0.7, low = 0.1, high = 2.0 }
+evidence = [
+    { run = "deep/tree", domain = "lake", version = 1, verdict = "kept", gain = 0.05, n = 40 },
+    { run = "gone", domain = "lake", version = 3, verdict = "pruned", gain = 0.0, n = 40 },
+]
 """
 
 
@@ -66,7 +71,8 @@ def tree_run(folder: Path, text: str = "") -> None:
             ledger.phase(number, "patch", lambda made=made: made)
             tested = {
                 "words": f"backtest: {text or 'as predicted'}", "passed": verdict != "rejected",
-                "prediction": {"valid": 0.61, "n": 64}, "measures": {"dead": 0.125, "n": 64},
+                "prediction": "up",
+                "measures": {"dead_after": {"value": 0.125, "n": 64, "low": 0.06, "high": 0.23}},
             }  # fmt: skip
             ledger.phase(number, "backtest", lambda tested=tested: tested)
             if verdict == "rejected":

@@ -13,7 +13,9 @@ pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
 from fastapi.testclient import TestClient
 
 from coevolve.dashboard.web.app import make_app
-from coevolve.dashboard.web.places import Places
+from coevolve.dashboard.web.glance import read
+from coevolve.dashboard.web.places import Place, Places
+from coevolve.evaluation.statistics import wilson
 from coevolve.ledger.ledger import Ledger
 
 
@@ -100,7 +102,9 @@ def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> No
             {"kind": "added", "text": "+0.7"},
         ]]
     ]  # fmt: skip
-    assert ["prediction.valid", "0.61"] in version["backtest"]["numbers"]
+    assert version["backtest"]["numbers"] == [
+        ["prediction", "up"], ["dead after", "0.125 [0.06, 0.23] n 64"],
+    ]  # fmt: skip
     assert version["gate"]["change"]["n"] == 40
     assert "hacked_reward" in web.get("/runs/deep/tree/lineage/5").text
     assert "the backtest rejected it" in web.get("/runs/deep/tree/lineage/4").text
@@ -197,11 +201,39 @@ def test_the_ledger_is_searched(web: TestClient, root: Path) -> None:
 
 def test_skills_and_comparisons(web: TestClient) -> None:
     (skill,) = as_json(web, "/skills")["skills"]
-    assert (skill["name"], skill["factor"], skill["evidence"]) == (
-        "cool down", "recipe.temperature", 2,
+    assert (skill["name"], skill["factor"], skill["kept"], skill["not_kept"]) == (
+        "cool_down", "recipe.temperature", 1, 1,
     )  # fmt: skip
+    page = web.get("/skills").text
+    assert "/runs/deep/tree/lineage/1" in page
+    assert "/runs/gone" not in page
     assert as_json(web, "/compare")["comparisons"] == []
     assert "no comparison" in web.get("/compare").text
+
+
+def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "deep" / "tree", tmp_path / "tree"))
+    change = {"mean": -0.126, "low": -0.158, "high": -0.093, "p": 1e-9, "n": 500}
+    rates = {"first": 717, "last": 591}
+    found = {
+        "tasks": 500, "change": {"valid": change},
+        **{name: {"valid": wilson(k, 1000).as_json()} for name, k in rates.items()},
+    }  # fmt: skip
+    with Ledger.open(folder) as ledger:
+        with ledger.writing():
+            ledger.phase(0, "final", lambda: found)
+            ledger.note("done")
+        glance = read(Place("tree", folder), ledger)
+    assert glance.round == 5
+    assert glance.change is not None
+    assert glance.change.mean == 0.05  # the gate's, not that of the test split
+    assert glance.lines()["test, change"] == "-12.6 points [-15.8, -9.3], n 500"
+    web = client(tmp_path)
+    assert "test -12.6" in web.get("/").text
+    facts = as_json(web, "/runs/tree")["facts"]
+    assert facts["answer"] == "no"
+    assert "on the test split" in facts["sentence"]
+    assert facts["test"]["change"] == change
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DEMO = Path(__file__).parents[1] / "configs" / "demo.toml"
 """What runs when no experiment is named."""
+TALLIES = ("seconds", "phases", "counts")
+"""Facts about a run that are numbers by name."""
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
@@ -113,7 +115,10 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         print(json.dumps({**plain(glance), **facts}))
         return
     for name, value in {**facts, **glance.lines()}.items():
-        print(f"{name:12} {value}")
+        words = (
+            ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value
+        )
+        print(f"{name:12} {words}")
 
 
 def approve(folder: Run, note: Note = "") -> None:

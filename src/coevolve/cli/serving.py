@@ -66,6 +66,7 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # what follows names the address again
         raise UserError(
-            f"cannot listen at {host}:{port}: {error.strerror}; take another --port or --host"
+            f"cannot listen at {host}:{port}: {reason}; take another --port or --host"
         ) from None

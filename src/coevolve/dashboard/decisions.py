@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from coevolve.dashboard.evidence import Evidence, evidence_of
-from coevolve.dashboard.headline import keeps, rate
+from coevolve.dashboard.headline import difference, keeps, rate
 from coevolve.dashboard.levels import incumbent_after
 from coevolve.dashboard.proposals import Attempt, attempts_of, written
 from coevolve.dashboard.record import Record, Tried
+from coevolve.dashboard.shown import label
 from coevolve.domains.knobs import Knobs
 from coevolve.engines.base import Result
 from coevolve.evaluation.paired import Difference
@@ -87,7 +88,7 @@ def round_facts(record: Record, number: int, knobs: list[Knobs], gate: list[Trie
         result_of(record, number, trained.get("result")),
         next((one.rate for one in evidence if one.tasks == "dev"), None),
         rate(gate),
-        verdict_of(record.payload(number, "gate")),
+        judged(record, number),
         evidence,
         tuple(shown_case(case) for case in dev.get("cases", ()) if isinstance(case, dict)),
         attempts_of(record, number, incumbent),
@@ -119,6 +120,15 @@ def result_of(record: Record, number: int, value: object) -> Result | None:
     return result
 
 
+def judged(record: Record, number: int) -> Verdict:
+    """What the gate said of a version, or the backtest that kept it from being trained."""
+    found = verdict_of(record.payload(number, "gate"))
+    tested = record.payload(number, "backtest") if record.tree else {}
+    if found.keep is None and tested.get("passed") is False:
+        return found._replace(word="rejected")
+    return found
+
+
 def verdict_of(value: dict[str, Any]) -> Verdict:
     """The verdict as far as it is recorded."""
     change, broken = value.get("change"), value.get("broken") or {}
@@ -127,7 +137,7 @@ def verdict_of(value: dict[str, Any]) -> Verdict:
         keep,
         str(value.get("verdict", "kept" if keep else "reverted" if keep is False else "")),
         str(value.get("words", "")),
-        Difference(**change) if change else None,
+        difference(change),
         {name: Difference(**fall) for name, fall in broken.items()},
     )
 
@@ -181,7 +191,9 @@ def shown_case(case: dict[str, Any]) -> dict[str, Any]:
     """A failure with its texts made fit to show."""
     return {
         "task_id": written(case.get("task_id", "")),
-        "labels": ", ".join(f"{name} {value}" for name, value in case.get("labels", {}).items()),
+        "labels": ", ".join(
+            f"{name} {label(value)}" for name, value in case.get("labels", {}).items()
+        ),
         "task": written(case.get("task", "")),
         "answer": written(case.get("answer", "")),
         "failure": written(case.get("failure", "")),

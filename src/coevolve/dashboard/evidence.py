@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from coevolve.core.task import Label
 from coevolve.dashboard.record import Record
+from coevolve.dashboard.shown import label
 from coevolve.engineers.breakdown import carrying
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import str_key
@@ -75,9 +76,8 @@ def key_of(cell: Cell, names: list[str]) -> tuple[Label, ...]:
 def keys(cells: list[Cell], names: list[str]) -> list[tuple[Label, ...]]:
     """All combinations of labels, numbers in numeric order."""
     found = {key_of(cell, names) for cell in cells}
-    return sorted(found, key=lambda key: [str_key(label) for label in key])
+    return sorted(found, key=lambda key: [str_key(part) for part in key])
 
 
 def spelled(key: tuple[Label, ...]) -> str:
-    words = {True: "yes", False: "no"}
-    return " · ".join(words[part] if isinstance(part, bool) else str(part) for part in key) or "all"
+    return " · ".join(label(part) for part in key) or "all"

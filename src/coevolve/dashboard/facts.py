@@ -13,15 +13,18 @@ from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
 from coevolve.dashboard.headline import Headline, headline_of, start_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
+from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import (
     Record,
     Tried,
+    proposers,
     read_record,
     read_rollouts,
     read_rows,
     read_tried,
 )
 from coevolve.dashboard.timing import Timing, timing_of
+from coevolve.ledger.events import Event
 
 
 class Facts(NamedTuple):
@@ -49,6 +52,11 @@ class Facts(NamedTuple):
         """What its versions are called."""
         return "version" if "versions" in self.config else "round"
 
+    @property
+    def proposers(self) -> str:
+        """Who proposes, by name."""
+        return ", ".join(proposers(self.config)) or "unknown"
+
     def as_json(self) -> dict[str, Any]:
         """The numbers for scripts; texts and pictures stay in the page."""
         head = self.headline
@@ -61,6 +69,13 @@ class Facts(NamedTuple):
             "policy": head.final_policy,
             **{name: rate.as_json() if rate else None for name, rate in rates.items()},
             "change": head.change.as_json() if head.change else None,
+            "test": head.test
+            and {
+                "first": head.test.first.as_json(),
+                "last": head.test.last.as_json(),
+                "change": head.test.change.as_json(),
+                "tasks": head.test.tasks,
+            },
             "rounds": [
                 {
                     "number": one.number,
@@ -88,33 +103,44 @@ def facts_of(folder: Path) -> Facts:
     head = headline_of(record, gates)
     knobs = knobs_by_round(record)
     rounds = tuple(round_facts(record, number, knobs, gates[number]) for number in record.rounds)
+    start = start_of(record)
     # Read before `problems`, to which they add.
     rest = {
         "curves": curves_of(record),
         "levels": levels_of(record, knobs),
         "boards": boards_of(
             record,
-            read_rollouts(record, gate_place(record, start_of(record))),
+            read_rollouts(record, gate_place(record, start)),
             read_rollouts(record, gate_place(record, head.final_round)),
-        ),
+        )
+        if head.final_round != start
+        else None,
         "timing": timing_of(record, drawing(record, gates)),
     }
     times = [event.time for event in record.events]
     last = record.events[-1] if record.events else None
-    ending = last.payload if last and last.kind in ("stopped", "failed") else {}
     return Facts(
         name=str(record.config.get("name") or folder.resolve().name),
         folder=str(folder),
         state=record.state,
         began=min(times, default=""),
         ended=max(times, default=""),
-        reason=str(ending.get("reason") or ending.get("error") or ""),
+        reason=ending(last) if last else "",
         config=record.config,
         headline=head,
         rounds=rounds,
         problems=tuple(record.problems),
         **rest,  # type: ignore[arg-type]
     )
+
+
+def ending(last: Event) -> str:
+    """Why a run ended early, by its last event; empty if it did not."""
+    told = last.payload
+    if last.kind == "answered" and told.get("decision") == "abort":
+        return "a person ended it" + (f": {written(told['note'])}" if told.get("note") else "")
+    early = last.kind in ("stopped", "failed")
+    return str(told.get("reason") or told.get("error") or "") if early else ""
 
 
 def gate_place(record: Record, number: int | None) -> Path:

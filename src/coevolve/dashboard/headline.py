@@ -1,6 +1,5 @@
 """Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
 
-from statistics import mean
 from typing import Any, NamedTuple
 
 from coevolve.dashboard.record import Record, Tried
@@ -18,13 +17,25 @@ class Spending(NamedTuple):
     limit: float | None
 
 
+class Tested(NamedTuple):
+    """The first policy beside the last one on the test split, which decided nothing."""
+
+    first: Rate
+    last: Rate
+    change: Difference
+    tasks: int
+
+
 class Headline(NamedTuple):
     """What a reader wants to know first."""
 
     answer: str
     """yes, no, unclear or unknown."""
     sentence: str
+    by_gate: str
+    """What the gate said, where the test split has the last word; empty before."""
     base: Rate | None
+    """The base policy on the gate tasks; of a tree, its root."""
     final: Rate | None
     change: Difference | None
     final_round: int | None
@@ -37,6 +48,8 @@ class Headline(NamedTuple):
     spent: tuple[Spending, ...]
     spending_phases: tuple[str, ...]
     """Phases that recorded what they spent."""
+    test: Tested | None
+    """None until the test split is opened."""
 
 
 def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headline:
@@ -49,16 +62,23 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     if base is None and (counted := record.payload(0, "base")).get("n"):
         base = wilson(int(counted["valid"]), int(counted["n"]))
     change = compare(record, before, after) if judged else None
+    tested = tested_of(record.payload(0, "final"))
     stands = best_words(record, judged) if last is None and record.tree else STANDS
     answer, sentence = judge(base, final, change, bool(judged), last, stands)
+    if record.tree and last == 0 and start_of(record) == 0 and len(judged) > 1:
+        answer, sentence = "no", "No: the gate kept no later version, so version 0 stands."
+    by_gate = ""
+    if tested:
+        by_gate = sentence
+        answer, sentence = told("on the test split, the", tested.first, tested.last, tested.change)
     experiment = record.experiment
     trained = record.payload(last, "train").get("result", {}) if last is not None else {}
     first = experiment.policy if experiment else "the base policy"
     planned = record.config.get("versions") if record.tree else experiment and experiment.rounds
     return Headline(
-        answer, sentence, base, final, change, last, str(trained.get("policy", first)),
+        answer, sentence, by_gate, base, final, change, last, str(trained.get("policy", first)),
         len(judged), planned if isinstance(planned, int) else None, len(kept),
-        *spending(record),
+        *spending(record), tested,
     )  # fmt: skip
 
 
@@ -75,6 +95,24 @@ def best_words(record: Record, judged: list[int]) -> str:
     """Why no version of a tree is in force, as its last verdict has it."""
     last = record.payload(judged[-1], "gate").get("best") if judged else None
     return str(last["words"]) if last else "the gate kept no version"
+
+
+def tested_of(value: dict[str, Any]) -> Tested | None:
+    """What `coevolve final` recorded, as far as it can be read."""
+    try:
+        first, last = (wilson(one["successes"], one["n"]) for one in (
+            value["first"]["valid"], value["last"]["valid"]))  # fmt: skip
+        change = difference(value["change"]["valid"])
+        return Tested(first, last, change, int(value["tasks"])) if change else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def difference(value: object) -> Difference | None:
+    """A recorded change; None for what is none."""
+    if not isinstance(value, dict) or value.keys() != set(Difference._fields):
+        return None
+    return Difference(**value)
 
 
 def keeps(verdict: dict[str, Any]) -> bool | None:
@@ -104,8 +142,8 @@ def rate(rollouts: list[Tried]) -> Rate | None:
 
 def compare(record: Record, before: list[Tried], after: list[Tried]) -> Difference | None:
     """The change on the tasks that both have tried; None if there are none."""
-    earlier, later = tasks_of(before), tasks_of(after)
-    both = [key for key in earlier if key in later]
+    earlier, later = by_task(before), by_task(after)
+    both = [task for task in earlier if task in later]
     if before and after and (len(both) < len(earlier) or len(both) < len(later)):
         record.trouble(
             f"only {len(both)} of {max(len(earlier), len(later))} gate tasks have rollouts of both "
@@ -117,12 +155,12 @@ def compare(record: Record, before: list[Tried], after: list[Tried]) -> Differen
     return paired([earlier[key] for key in both], [later[key] for key in both], seed)
 
 
-def tasks_of(rollouts: list[Tried]) -> dict[str, float]:
-    """The valid rate of each task: several attempts at one count as one, as at the gate."""
-    tasks: dict[str, list[bool]] = {}
+def by_task(rollouts: list[Tried]) -> dict[str, float]:
+    """The share of valid attempts at each task: several attempts are not several tasks."""
+    found: dict[str, list[bool]] = {}
     for one in rollouts:
-        tasks.setdefault(one.task_id, []).append(one.valid)
-    return {name: mean(attempts) for name, attempts in tasks.items()}
+        found.setdefault(one.task_id, []).append(one.valid)
+    return {task: sum(valid) / len(valid) for task, valid in found.items()}
 
 
 def judge(
@@ -140,16 +178,21 @@ def judge(
         return "no", f"No: {stands}, so the base policy stands."
     if base is None or final is None or change is None:
         return "unknown", "Not known: the gate rollouts to compare cannot be read."
+    return told("the gate", base, final, change)
+
+
+def told(where: str, base: Rate, final: Rate, change: Difference) -> tuple[str, str]:
+    """Which way a rate went, and whether that is more than chance."""
     moved = f"{percent(base.value)} to {percent(final.value)}"
     numbers = (
         f"{100 * change.mean:+.1f} points, 95 % interval "
         f"{100 * change.low:+.1f} to {100 * change.high:+.1f}, n {change.n}"
     )
     if change.low > 0:
-        return "yes", f"Yes: the gate valid rate rose from {moved} ({numbers})."
+        return "yes", f"Yes: {where} valid rate rose from {moved} ({numbers})."
     if change.high < 0:
-        return "no", f"No: the gate valid rate fell from {moved} ({numbers})."
-    return "unclear", f"No clear change: the gate valid rate went from {moved} ({numbers})."
+        return "no", f"No: {where} valid rate fell from {moved} ({numbers})."
+    return "unclear", f"No clear change: {where} valid rate went from {moved} ({numbers})."
 
 
 def spending(record: Record) -> tuple[tuple[Spending, ...], tuple[str, ...]]:

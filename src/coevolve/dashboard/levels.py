@@ -74,7 +74,7 @@ def levels_of(record: Record, knobs: list[Knobs]) -> Levels:
     space = knobs[0].space
     used = {knob.name for values in knobs for knob in values.in_use()}
     owners = {knob.prefix for knob in space.knobs.values() if knob.group}
-    families: dict[str, list[Knob]] = {}
+    families: dict[tuple[str, str], list[Knob]] = {}
     still = []
     for knob in space.knobs.values():
         if knob.name not in used:
@@ -84,8 +84,9 @@ def levels_of(record: Record, knobs: list[Knobs]) -> Levels:
             still.append(f"{knob.name} = {values[0]:.4g}")
             continue
         title = knob.group or (knob.suffix if knob.prefix in owners else "others")
-        families.setdefault(title, []).append(knob)
-    found = tuple(family(title, members, knobs) for title, members in families.items())
+        # What belongs to no family shares a scale only with what is counted in the same unit.
+        families.setdefault((title, knob.unit if title == "others" else ""), []).append(knob)
+    found = tuple(family(title, members, knobs) for (title, _), members in families.items())
     return Levels(found, list(range(len(knobs))), tuple(still))
 
 

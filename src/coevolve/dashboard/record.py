@@ -114,6 +114,11 @@ def experiment_of(config: dict[str, Any]) -> Experiment:
     return make_experiment(config, "the configuration of the run")
 
 
+def proposers(config: dict[str, Any]) -> list[str]:
+    """Who proposes: the engineers of rounds, the trainers of a tree."""
+    return [str(name) for name in config.get("engineers") or config.get("trainers") or ()]
+
+
 def read_copies(folder: Path, problems: list[str]) -> list[Event]:
     """The phases by their copies for people, for when the ledger itself is damaged."""
     found = []

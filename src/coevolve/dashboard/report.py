@@ -78,6 +78,7 @@ def chart_data(facts: Facts) -> dict[str, Any]:
     return {
         "steps": curves.steps,
         "bounds": curves.bounds,
+        "word": facts.word,
         "curves": {
             curve.key: {"unit": curve.unit, "values": curve.values} for curve in curves.curves
         },

@@ -90,22 +90,31 @@ class RateChart(NamedTuple):
 
 
 def rate_chart(facts: Any) -> RateChart | None:
-    """Gate and dev rates over the rounds, the base policy first; reverted rounds are hollow."""
+    """Gate and dev rates over the rounds, the base policy first; what was not kept is hollow.
+
+    A tree has its start as its version 0.
+    """
     found: list[tuple[str, int, Rate, bool]] = []
-    if facts.headline.base:
+    first = 0 if facts.word == "version" else 1
+    if first and facts.headline.base:
         found.append(("gate", 0, facts.headline.base, False))
     for one in facts.rounds:
         reverted = one.verdict.keep is False
         found += [
-            (name, one.number + 1, rate, reverted)
+            (name, one.number + first, rate, reverted)
             for name, rate in (("gate", one.gate), ("dev", one.dev))
             if rate
         ]
     if not found:
         return None
-    low = max(0.0, int(20 * min(rate.low for _, _, rate, _ in found)) / 20)
-    high = min(1.0, (int(20 * max(rate.high for _, _, rate, _ in found)) + 1) / 20)
-    rounds = len(facts.rounds) + 1
+    least, most = (
+        min(rate.low for _, _, rate, _ in found),
+        max(rate.high for _, _, rate, _ in found),
+    )
+    step = 0.05 if most - least <= 0.3 else 0.1 if most - least <= 0.6 else 0.2
+    low, high = step * int(least / step), min(1.0, (int(20 * most) + 1) / 20)
+    rounds = len(facts.rounds) + first
+    names = ["base"] * first + [str(one.number) for one in facts.rounds]
     left, right, top, bottom, gap = 44, 14, 10, 210, max(34, 260 // max(1, rounds - 1))
     width = left + right + gap * max(1, rounds - 1) + 30
 
@@ -115,15 +124,14 @@ def rate_chart(facts: Any) -> RateChart | None:
     series: dict[str, list[Dot]] = {"gate": [], "dev": []}
     for name, place, rate, hollow in found:
         x = left + 15 + place * gap + (4 if name == "dev" else -4)
-        label = "base" if place == 0 else f"round {place - 1}"
+        label = names[place] if names[place] == "base" else f"{facts.word} {names[place]}"
         y = height_of(rate.value)
         series[name].append(
             Dot(x, y, height_of(rate.high), height_of(rate.low), rate, hollow, f"{label}, {name}")
         )
-    step = 0.05 if high - low <= 0.3 else 0.1 if high - low <= 0.6 else 0.2
     lines = [low + index * step for index in range(int((high - low) / step + 1.001))]
     grid = [(height_of(value), f"{100 * value:.0f} %") for value in lines]
-    ticks = [(left + 15.0 + p * gap, "base" if p == 0 else str(p - 1)) for p in range(rounds)]
+    ticks = [(left + 15.0 + place * gap, name) for place, name in enumerate(names)]
     return RateChart(width, bottom + 26, left, bottom, grid, ticks, series)
 
 
@@ -148,6 +156,11 @@ def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
     return RateChart(width, bottom + 22, left, bottom, grid, ticks, {"all": dots})
 
 
+def label(value: object) -> str:
+    """The value of a task's label; yes and no as words."""
+    return {"True": "yes", "False": "no"}.get(str(value), str(value))
+
+
 def slug(text: str) -> str:
     """A word that can be part of a class."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:40]
@@ -165,6 +178,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "polyline": polyline,
     "places": places,
     "rate_chart": rate_chart,
+    "label": label,
     "slug": slug,
     "strip": strip,
 }

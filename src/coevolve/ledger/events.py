@@ -51,10 +51,11 @@ def state(database: Database) -> State:
 
 def place(database: Database) -> tuple[int | None, str | None]:
     """The round the run is in, and the phase, if one was begun and has no result."""
-    rows = database.read(
-        "SELECT kind, round, phase FROM events WHERE kind IN ('began', 'phase') "
-        "ORDER BY number DESC LIMIT 1"
-    )
+    steps = "SELECT kind, round, phase FROM events WHERE kind IN ('began', 'phase') "
+    rows = database.read(steps + "ORDER BY number DESC LIMIT 1")
+    if rows and (rows[0]["kind"], rows[0]["phase"]) == ("phase", "final"):
+        # The test split is of no round: once it is measured, the run stands where it stood.
+        rows = database.read(steps + "AND phase <> 'final' ORDER BY number DESC LIMIT 1")
     if not rows:
         return None, None
     return rows[0]["round"], rows[0]["phase"] if rows[0]["kind"] == "began" else None

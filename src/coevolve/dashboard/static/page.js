@@ -42,7 +42,7 @@
     ctx.textBaseline = "alphabetic";
     ctx.font = 11 * scale + "px system-ui, sans-serif";
     ctx.setLineDash([4 * scale, 4 * scale]);
-    var room = 68 * scale, free = -Infinity; /* where there are many rounds, not each is marked */
+    var room = 72 * scale, free = -Infinity; /* where there are many rounds, not each is marked */
     data.bounds.forEach(function (bound, index) {
       var x = Math.round(plot.valToPos(bound[0], "x", true));
       if (Math.max(x, plot.bbox.left) < free) return;
@@ -53,7 +53,7 @@
         ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
         ctx.stroke();
       }
-      ctx.fillText("round " + bound[1], Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
+      ctx.fillText(data.word + " " + bound[1], Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
     });
     ctx.restore();
   }
@@ -85,7 +85,7 @@
         } },
       },
       axes: [
-        Object.assign({ size: 24, gap: 2 }, axis),
+        Object.assign({ size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] }, axis),
         Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
           return ticks.map(function (tick) {
             return curve.unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");
@@ -102,7 +102,7 @@
         setCursor: [function (plot) {
           var at = plot.cursor.idx;
           readout.textContent = at === null || at === undefined ? "" :
-            written(curve.unit, curve.values[at]) + " at step " + data.steps[at] + " (round " + roundAt(data.steps[at]) + ")";
+            written(curve.unit, curve.values[at]) + " at step " + data.steps[at] + " (" + data.word + " " + roundAt(data.steps[at]) + ")";
         }],
       },
     };

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
-from coevolve.dashboard.headline import keeps
-from coevolve.dashboard.record import experiment_of
+from coevolve.dashboard.headline import Tested, difference, keeps, tested_of
+from coevolve.dashboard.record import experiment_of, proposers
 from coevolve.dashboard.shown import interval, percent, points
 from coevolve.dashboard.web.places import Place
 from coevolve.evaluation.paired import Difference
@@ -40,8 +40,10 @@ class Glance(NamedTuple):
     """Of the last version that was measured."""
     best: str
     """What a tree has come to, beside no training; empty where that was not asked."""
-    change: dict[str, Any] | None
-    """Of the last version that was judged, paired, with its n."""
+    change: Difference | None
+    """Of the last version that was judged, paired."""
+    test: Tested | None
+    """The test split, once it is open."""
     rollouts: int
     tokens: int
     budget: dict[str, tuple[float, float]]
@@ -61,16 +63,15 @@ class Glance(NamedTuple):
 
     def lines(self) -> dict[str, str]:
         """For a terminal: what a ledger's summary does not say, as far as it is known."""
-        change = Difference(**self.change) if self.change else None
         found = {
             "kept": f"{self.kept} of {self.judged} judged",
             "base, gate": rate_words(self.base),
             "best": self.best,
             "dev": rate_words(self.dev),
-            "last change": f"{points(change.mean)} points [{points(change.low)}, "
-            f"{points(change.high)}], n {change.n}"
-            if change
-            else "",
+            "last change": change_words(self.change),
+            "test, first": rate_words(self.test.first) if self.test else "",
+            "test, last": rate_words(self.test.last) if self.test else "",
+            "test, change": change_words(self.test.change) if self.test else "",
             "asks": f"{self.question.gate} of round {self.question.round}; answer with "
             "`coevolve approve|revise|abort`"
             if self.question
@@ -83,6 +84,14 @@ class Glance(NamedTuple):
 
 def rate_words(rate: Rate | None) -> str:
     return f"{percent(rate.value)} valid {interval(rate)}, n {rate.n}" if rate else ""
+
+
+def change_words(change: Difference | None) -> str:
+    if change is None:
+        return ""
+    return (
+        f"{points(change.mean)} points [{points(change.low)}, {points(change.high)}], n {change.n}"
+    )
 
 
 def glance_of(place: Place) -> Glance:
@@ -111,24 +120,28 @@ def read(place: Place, ledger: Ledger) -> Glance:
     }
     spent = sum_of(small["spent"])
     limits = experiment.budget.limits() if experiment else {}
-    base = ledger.find("phase/0/base")
     versions = config.get("versions")
+    tree = "versions" in config
+    base = ledger.find("phase/0/gate" if tree else "phase/0/base")  # a tree starts at its root
+    final = ledger.find("phase/0/final")
     return Glance(
         name=place.name, state=state, round=round,
         phase=words(phase) if state in ("running", "waiting") else "",
         planned=versions
         if isinstance(versions, int)
         else experiment.rounds if experiment else None,
-        tree="versions" in config,
+        tree=tree,
         judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
         base=base_rate(base), dev=last_dev(ledger, round),
         best=next((value["words"] for _, value in reversed(small["best"]) if value), ""),
-        change=last_change(small["change"]),
+        change=next((found for _, value in reversed(small["change"])
+                     if (found := difference(value))), None),
+        test=tested_of(final.payload) if final else None,
         rollouts=spent.rollouts, tokens=spent.tokens,
         budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
         began=summary["first"], last=summary["last"], events=sum(summary["counts"].values()),
         domain=str(config.get("domain", "")), policy=str(config.get("policy", "")),
-        engineers=", ".join(map(str, config.get("engineers") or config.get("trainers") or ())),
+        engineers=", ".join(proposers(config)),
         question=waiting(ledger) if state == "waiting" else None, problem="",
     )  # fmt: skip
 
@@ -157,11 +170,6 @@ def sum_of(members: list[tuple[int, Any]]) -> Spent:
     return total
 
 
-def last_change(members: list[tuple[int, Any]]) -> dict[str, Any] | None:
-    """The change that was judged last; what the test split found, by metric, is no verdict."""
-    return next((value for _, value in reversed(members) if value and "mean" in value), None)
-
-
 def base_rate(event: Event | None) -> Rate | None:
     found = event.payload if event else {}
     return wilson(int(found["valid"]), int(found["n"])) if found.get("n") else None
@@ -180,7 +188,7 @@ def last_dev(ledger: Ledger, round: int | None) -> Rate | None:
 def unreadable(place: Place, problem: str) -> Glance:
     return Glance(
         name=place.name, state="unknown", round=None, phase="", planned=None, tree=False, judged=0,
-        kept=0, base=None, dev=None, best="", change=None, rollouts=0, tokens=0, budget={},
-        began="", last="", events=0, domain="", policy="", engineers="", question=None,
+        kept=0, base=None, dev=None, best="", change=None, test=None, rollouts=0, tokens=0,
+        budget={}, began="", last="", events=0, domain="", policy="", engineers="", question=None,
         problem=problem,
     )  # fmt: skip

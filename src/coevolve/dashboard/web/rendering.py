@@ -60,7 +60,7 @@ def environment() -> "Environment":
     found = templates().overlay()
     found.filters.update(written=written, as_text=as_text)
     found.globals.update(
-        at=at, loaded=loaded, tabs=TABS, version=__version__, form_token=MARK, urlencode=urlencode
+        at=at, loaded=loaded, tabs=TABS, release=__version__, form_token=MARK, urlencode=urlencode
     )
     return found
 

@@ -52,6 +52,7 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
         if isinstance(call, dict)
     ]
     found, asked = [], 0
+    before: tuple[str, ...] = ()
     for index, message in enumerate(messages):
         role, text = message["role"], message["content"]
         edits: tuple[Edit, ...] = ()
@@ -62,6 +63,9 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
             edits = tuple(edit_of(call.arguments) for call in made if call.tool == "edit")
         elif role == "tool":
             calls, asked = tuple(written(one) for one in results[asked : asked + 1]), asked + 1
+        elif before:  # some domains have the tools' answers said by the user
+            role = "tool"
+        before = calls if role == "assistant" else ()
         found.append(Turn(role, written(text), edits, calls, index == last))
     return found
 

@@ -102,6 +102,7 @@ def version(site: Site, place: Place, node: Node) -> dict[str, Any]:
     alarms = gate.get("blocking") or gate.get("alarms") or gate.get("blocking_alarms") or ()
     return {
         "node": node,
+        "problems": facts.problems,
         "changed": harness_diff(record, node) if tree else knobs_diff(record, node),
         "patch": {
             name: written(value)
@@ -137,7 +138,7 @@ def version(site: Site, place: Place, node: Node) -> dict[str, Any]:
 
 
 SHOWN = ("keep", "verdict", "words", "change", "broken", "spent", "alarms", "blocking", "best",
-         "blocking_alarms")  # fmt: skip
+         "blocking_alarms", "valid", "n")  # fmt: skip
 
 
 def harness_diff(record: Record, node: Node) -> list[tuple[str, Any]]:
@@ -191,13 +192,26 @@ def explanation(facts: Facts, node: Node) -> str:
 
 
 def numbers_of(payload: dict[str, Any], names: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Members of a payload as lines of a table, whatever they are."""
+    """Members of a payload as lines of a table, whatever they are; an estimate is one line."""
     chosen = {name: payload[name] for name in names if payload.get(name) not in (None, "", [], {})}
+    chosen |= chosen.pop("measures", {})
     lines = []
-    for name, value in flat(chosen).items():
+    for name, value in flat(estimates(chosen)).items():
         text = f"{value:.4g}" if isinstance(value, float) else spelled(value)
-        lines.append((written(name)[:SIZES], written(text)[:SIZES]))
+        spaced = name.replace("_", " ").replace(".", ", ")
+        lines.append((written(spaced)[:SIZES], written(text)[:SIZES]))
     return lines[:80]
+
+
+def estimates(value: Any) -> Any:
+    """The same, every measured value in words, with its n and its interval where it has one."""
+    if not isinstance(value, dict):
+        return value
+    if not value.keys() >= {"value", "n"}:
+        return {name: estimates(member) for name, member in value.items()}
+    low, high = value.get("low"), value.get("high")
+    within = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    return f"{value['value']:.4g}{within} n {value['n']:,}"
 
 
 def spelled(value: Any) -> str:

@@ -32,5 +32,5 @@ def show(site: Site, address: Address) -> Page:
     found = [one for one in facts.rounds if str(one.number) == address.rest]
     if not found:
         raise Missing(f"run {place.name} has no round {address.rest:.40}")
-    values = {"round": found[0], "last": len(facts.rounds) - 1}
+    values = {"round": found[0], "last": len(facts.rounds) - 1, "problems": facts.problems}
     return Page("web/round.html", f"{place.name}: round {address.rest}", values)

@@ -1,47 +1,55 @@
-"""Skills: patch patterns that held, as the readable files that they are."""
+"""Skills: patch patterns with their record, and the readable files that they are kept in."""
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
+from coevolve.core.errors import UserError
 from coevolve.dashboard.proposals import written
 from coevolve.dashboard.web.site import Address, Page, Site
+from coevolve.engineers.library import as_toml, read_file
+from coevolve.harness.skill import Skill
 
 MOST = 500
 LARGEST = 200_000
+"""Files of a folder, and bytes of a file, that are read."""
 
 
 def show(site: Site, address: Address) -> Page:
-    """Every TOML file of the folder `skills`."""
+    """Every skill of every TOML file of the folder `skills`, those that held first."""
     folder = site.places.root / "skills"
     files = [file for file in sorted(folder.glob("*.toml")) if not file.is_symlink()]
-    values = {"skills": [skill_of(file) for file in files[:MOST]], "folder": str(folder)}
+    found: list[Skill] = []
+    problems = []
+    for file in files[:MOST]:
+        try:
+            if file.stat().st_size > LARGEST:
+                raise UserError(f"it is larger than {LARGEST:,} bytes")
+            found += read_file(file).values()
+        except (UserError, OSError, RecursionError) as error:
+            reason = str(error).removeprefix(f"{file}: ").removeprefix(f"{file}, ")
+            problems.append(written(f"{file.name} cannot be used: {reason}"))
+    found.sort(key=lambda skill: (-skill.held(), skill.failed(), skill.name))
+    runs = site.places.runs()
+    values = {
+        "skills": [shown(skill, runs.keys()) for skill in found],
+        "problems": problems,
+        "folder": str(folder),
+    }
     return Page("web/skills.html", "Skills", values)
 
 
-def skill_of(file: Path) -> dict[str, Any]:
-    """What a file says; one that cannot be read says why."""
-    try:
-        text = file.read_bytes()[:LARGEST].decode("utf-8", "replace")
-        values = tomllib.loads(text)
-        problem = ""
-    except (OSError, tomllib.TOMLDecodeError, RecursionError) as error:
-        text, values, problem = "", {}, f"{file.name} cannot be read: {error}"
-    patch = values.get("patch")
-    evidence = values.get("evidence")
-    factor = values.get("factor") or (patch.get("factor") if isinstance(patch, dict) else "")
+def shown(skill: Skill, runs: Any) -> dict[str, Any]:
+    """A skill with its record; `runs` are those whose versions can be opened."""
     return {
-        "name": written(values.get("name", file.stem)),
-        "trigger": written(spelled(values.get("trigger", ""))),
-        "factor": written(factor or ""),
-        "evidence": len(evidence) if isinstance(evidence, list | dict) else evidence,
-        "text": written(text),
-        "file": file.name,
-        "problem": problem,
-    }
-
-
-def spelled(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {member}" for name, member in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        **{name: written(getattr(skill, name)) for name in (
+            "name", "summary", "trigger", "factor", "hypothesis", "provenance")},
+        "negative": skill.negative,
+        "learned": skill.learned,
+        "kept": skill.held(),
+        "not_kept": skill.failed(),
+        "rejected": sum(one.verdict == "rejected" for one in skill.evidence),
+        "trials": [
+            {**one.model_dump(), "run": written(one.run), "known": one.run in runs}
+            for one in skill.evidence
+        ],
+        "text": written(as_toml([skill]).decode()),
+    }  # fmt: skip
