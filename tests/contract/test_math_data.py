@@ -96,11 +96,13 @@ def test_ten_thousand_fuzzed_answers(monkeypatch):
     tasks += [MATH.load({"question": r"Solve \sqrt{x}+5.", "answer": text}) for text in FORMULAS]
     tasks.append(MATH.load({"question": "How many?", "answer": "so\n#### 1,042"}))
     rng = random.Random(count)
-    taken, began = 0, time.monotonic()
+    taken, slowest = 0, 0.0
     for _ in range(count):
         task = rng.choice(tasks)
         text = fuzzed(task.data["answer"], task.data["question"], rng)
+        began = time.monotonic()
         outcome = MATH.verify(task, text)
+        slowest = max(slowest, time.monotonic() - began)
         if outcome.valid:
             taken += 1
             assert not surely_wrong(task.data["answer"], text), (task.data["answer"], text)
@@ -108,4 +110,4 @@ def test_ten_thousand_fuzzed_answers(monkeypatch):
             assert outcome.reward <= 0
             assert outcome.failure in MATH.failures
     assert 0 < taken < count / 5
-    assert time.monotonic() - began < 120
+    assert slowest < 30

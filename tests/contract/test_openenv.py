@@ -400,7 +400,7 @@ def test_a_run_trains_on_a_served_domain(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["math", "lake", "reasoning.leg_counting"])
+@pytest.mark.parametrize("name", ["math", "code", "lake", "reasoning.leg_counting"])
 def test_served_domains_pass_the_conformance_suite(name: str, opened) -> None:
     with started(name) as address:
         failed = [finding for finding in conformance(opened(address)) if not finding.passed]

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from coevolve.core.errors import UserError
+from coevolve.evolution.measuring import measuring_of
+from coevolve.harness.experiment import make_experiment
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
 from coevolve.sandbox.judging import check, program
@@ -376,6 +378,16 @@ def test_no_wall_only_if_it_is_said(monkeypatch):
     monkeypatch.setenv("COEVOLVE_SANDBOX", "bubblewarp")
     with pytest.raises(UserError, match="did you mean 'bubblewrap'"):
         run(["true"])
+
+
+def test_the_file_of_a_run_may_say_it_too(monkeypatch):
+    monkeypatch.setenv("COEVOLVE_SANDBOX", "bubblewrap")
+    measuring_of(make_experiment({"domain": "code"}, "run.toml"))
+    assert bubblewrap.kind() == "bubblewrap"
+    measuring_of(make_experiment({"domain": "code", "sandbox": "none"}, "run.toml"))
+    assert bubblewrap.kind() == "none"
+    with pytest.raises(UserError, match=r"run\.toml: sandbox = 'docker': .*'none'"):
+        make_experiment({"domain": "code", "sandbox": "docker"}, "run.toml")
 
 
 def alive(pid: int) -> bool:

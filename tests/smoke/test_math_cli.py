@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from processes import coevolve
 
+from coevolve.cli.files import read_lines
+
 
 def patiently(*words: object) -> subprocess.CompletedProcess[str]:
     return coevolve(*words, timeout=580)
@@ -51,7 +53,7 @@ def test_a_folder_of_the_hub_is_a_file_too(file: Path) -> None:
     missing = patiently("tasks", "show", f"hf:{file.parent}/none:main:test", "-d", "math")
     assert missing.returncode == 2
     assert "give a JSONL file instead" in missing.stderr
-    assert missing.stderr.count("error: ") == 1
+    assert len(missing.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_a_folder_of_the_hub_is_a_file_too(file: Path) -> None:
     [
         (b'{"question": "Why?"', "line 1: not JSON"),
         (b'{"question": "Why?", "answer": "5"}\n{"question": "Why?"}', "line 2: a math task needs"),
-        (b'{"question": "Wh\xff?", "answer": "5"}', "not UTF-8"),
+        (b'{"question": "Why?", "answer": "5"}\n{"question": "Wh\xff?"}', "line 2: not UTF-8"),
         (b"[1]", "line 1: not a JSON object"),
         (b"", "holds no task"),
     ],
@@ -71,6 +73,12 @@ def test_bad_files_get_one_clear_line(tmp_path: Path, content: bytes, said: str)
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(file: Path, tmp_path: Path) -> None:
+    marked = tmp_path / "marked.jsonl"
+    marked.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert list(read_lines(marked)) == list(read_lines(file))
 
 
 def test_tasks_are_shown_solved_and_verified(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from coevolve.core.errors import SplitError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.seeds import derive
 from coevolve.core.splits import SHARES, Split, check_split, split_of
+from coevolve.domains.registry import get_domain
 
 names = st.lists(st.one_of(st.text(max_size=4), st.integers()), max_size=4)
 
@@ -47,3 +48,8 @@ def test_unknown_names_get_the_nearest_match_and_the_list():
         lookup("domain", "lak", {"lake": 1, "math": 2})
     with pytest.raises(UserError, match=r"unknown domain 'zzz'\. Known: lake, math"):
         lookup("domain", "zzz", {"lake": 1, "math": 2})
+    with pytest.raises(UserError, match=r"Known: .*lake.*reasoning\.NAME"):
+        get_domain("zzz")
+    for name in ("openenv", "openenv:"):
+        with pytest.raises(UserError, match=r"is many domains, .* such as openenv:http://"):
+            get_domain(name)

@@ -8,12 +8,15 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from coevolve.cli.hub import PREFIX, read_rows
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+
+MARK = "\N{BYTE ORDER MARK}"
+"""What some editors put before the first line of a file."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -32,17 +35,16 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         number = 0
         try:
             for number, line in enumerate(source, 1):
-                if not line.strip():
+                text = line.decode("utf-8").removeprefix(MARK).strip()
+                if not text:
                     continue
-                value = json.loads(line)
+                value = json.loads(text)
                 if not isinstance(value, dict):
-                    raise UserError(
-                        f"{path}, line {number}: not a JSON object: {line.strip()[:60]}"
-                    )
+                    raise UserError(f"{path}, line {number}: not a JSON object: {text[:60]}")
                 yield number, value
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{path}, after line {number}: not UTF-8 ({error.reason}); convert the file"
+                f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file"
             ) from None
         except (ValueError, RecursionError) as error:
             raise UserError(
@@ -53,13 +55,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise UserError(f"cannot read {path}: {reason}") from None
 
 
-def opened(path: Path) -> TextIO:
-    """A text file, also one that gzip has packed, or standard input."""
+def opened(path: Path) -> IO[bytes]:
+    """A file, also one that gzip has packed, or standard input.
+
+    Bytes, since text that is decoded in blocks cannot say in which line it broke.
+    """
     if str(path) == "-":
-        return sys.stdin
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+        return sys.stdin.buffer
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def name_of(value: dict[str, Any], path: Path, number: int) -> str | None:

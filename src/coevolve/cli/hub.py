@@ -21,9 +21,11 @@ def read_rows(name: str) -> Iterator[dict[str, Any]]:
     configuration, split = (*rest, "", "")[:2]
     try:
         import datasets
+        import huggingface_hub
     except ImportError:
         raise UserError(f"'{name}' needs datasets: pip install datasets") from None
     datasets.disable_progress_bars()
+    huggingface_hub.logging.set_verbosity_error()  # it tells of every try, six without a network
     try:
         found = datasets.load_dataset(place, configuration or None, split=split or "train")
     except Exception as error:  # the capture point of the hub: it raises whatever its parts raise

@@ -84,8 +84,16 @@ def get_domain(name: str) -> Domain:
     """The domain called `name`."""
     known = names()
     for family, kind in FAMILIES.items():
-        if name not in known and name.startswith(family + kind.mark) and name != family + kind.mark:
-            return make(kind.make, name.removeprefix(family + kind.mark))
-    if name in FAMILIES:
-        raise UserError(f"'{name}' is many domains; `coevolve domains {name}` lists them")
-    return lookup("domain", name, known)()
+        member = name.removeprefix(family + kind.mark)
+        if name not in known and member not in ("", name):
+            return make(kind.make, member)
+    family = name.rstrip(".:")
+    if family in FAMILIES:
+        raise UserError(
+            f"'{name}' is many domains, {FAMILIES[family].summary}; `coevolve domains {family}` "
+            "says which"
+        )
+    if name not in known:
+        families = [f"{family}{kind.mark}NAME" for family, kind in FAMILIES.items()]
+        lookup("domain", name, dict.fromkeys([*known, *families]))
+    return known[name]()

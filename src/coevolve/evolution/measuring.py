@@ -22,6 +22,7 @@ from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 from coevolve.policies.registry import get_policy
+from coevolve.sandbox.bubblewrap import choose
 
 BATCH = 256
 
@@ -116,7 +117,9 @@ class Measuring:
 
 
 def measuring_of(plan: Plan) -> Measuring:
-    """How the checkpoints of a run are loaded and measured."""
+    """How the checkpoints of a run are loaded and measured; every process of a run begins here."""
+    if plan.sandbox:
+        choose(plan.sandbox)
     domain = get_domain(plan.domain)
     loaded: dict[str, tuple[Policy, str]] = {}
 

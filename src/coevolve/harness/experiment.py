@@ -48,6 +48,8 @@ class Plan(Value):
     budget: Budget = Budget()
     approval: tuple[str, ...] = ()
     """Where the run waits for a person."""
+    sandbox: Literal["", "bubblewrap", "none"] = ""
+    """The wall around code that a model wrote; if empty, as the machine is set up."""
 
 
 class Experiment(Plan):

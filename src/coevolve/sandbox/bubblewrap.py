@@ -41,6 +41,11 @@ def kind() -> Literal["bubblewrap", "none"]:
     return lookup("sandbox", os.environ.get(SETTING) or "bubblewrap", kinds)
 
 
+def choose(wall: Literal["bubblewrap", "none"]) -> None:
+    """Choose the wall for this process and all that it starts."""
+    os.environ[SETTING] = wall
+
+
 @cache
 def program() -> str:
     """Where bubblewrap is; refuses to go on without it."""
@@ -49,7 +54,8 @@ def program() -> str:
         raise UserError(
             "this runs code that a model wrote, in a sandbox that needs bubblewrap, which is not "
             "installed: apt-get install bubblewrap (dnf, pacman, apk: the same name). To run such "
-            f"code on this machine without any wall, say so: {SETTING}=none"
+            f"code on this machine without any wall, say so: {SETTING}=none in the environment, or "
+            'sandbox = "none" in the file of a run'
         )
     return found
 

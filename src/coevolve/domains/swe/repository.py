@@ -98,7 +98,10 @@ def measure(source: Source, tree: Tree) -> dict[str, Any]:
         )
     first = run_tests(tree, test_files, cpu_s=FIRST_CPU_S)
     if not first.passed:
-        raise UserError(f"no test of {source.name} passes in the sandbox: {why(first)}")
+        raise UserError(
+            f"no test of {source.name} passes in the sandbox: {why(first)}; take a source of pure "
+            "Python that needs no other package, since nothing is built or installed"
+        )
     second = run_tests(tree, test_files, cpu_s=FIRST_CPU_S)
     watched = run_tests(tree, test_files, cpu_s=4 * FIRST_CPU_S, trace=True)
     tests = steady(first, second, set(watched.calls))
