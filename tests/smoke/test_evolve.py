@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from processes import facts_of
 
-from coevolve.cli.evolving import TREE as BUILT_IN
 from coevolve.cli.evolving import evolve
 from coevolve.core.errors import UserError
-from coevolve.harness.checked import read_toml
-from coevolve.harness.evolution import make_evolution
+from coevolve.domains.registry import get_domain
+from coevolve.harness.evolution import SHIPPED, load_evolution
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
@@ -35,8 +34,20 @@ samples = 2
 """
 
 
-def test_the_built_in_tree_is_sound() -> None:
-    assert make_evolution(read_toml(BUILT_IN), "built-in").versions >= 5
+@pytest.mark.parametrize("name", ["tree", "tree-math", "tree-code"])
+def test_built_in_trees_are_sound(name: str) -> None:
+    found = load_evolution(name, {})
+    assert found.versions >= 5
+    space = get_domain(found.domain).space
+    assert space.parse(found.harness.knobs) == space.parse(found.measured.knobs)
+
+
+def test_a_tree_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert set(SHIPPED) == {"tree", "tree-math", "tree-code"}
+    with pytest.raises(UserError, match="tree-math"):
+        load_evolution("tree-maht", {})
+    with pytest.raises(UserError, match="cannot read"):
+        load_evolution(str(tmp_path / "tree.toml"), {})
 
 
 def check_tree(folder: Path, *words: object) -> None:
@@ -74,7 +85,7 @@ def test_a_tree_grows_in_processes(tmp_path: Path) -> None:
 def test_mistakes_get_one_line(tmp_path: Path, change: str, said: str) -> None:
     (tmp_path / "bad.toml").write_text(TREE.replace(change, said))
     with pytest.raises(UserError):
-        evolve(tmp_path / "bad.toml", tmp_path / "run")
+        evolve(str(tmp_path / "bad.toml"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
