@@ -24,6 +24,7 @@ from coevolve.harness.experiment import Experiment, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
+from coevolve.policies.models import anywhere
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -37,6 +38,7 @@ def create(
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
     check(experiment)
+    experiment = experiment.model_copy(update={"policy": anywhere(experiment.policy)})
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
 
@@ -84,7 +86,9 @@ def create_tree(
             check_model(name)
     chosen = folder.resolve()  # versions may grow in processes that stand elsewhere
     skills = evolution.skills or chosen.parent / "skills"
-    evolution = evolution.model_copy(update={"skills": skills.resolve()})
+    evolution = evolution.model_copy(
+        update={"skills": skills.resolve(), "policy": anywhere(evolution.policy)}
+    )
     ledger = Ledger.create(chosen, evolution.model_dump(mode="json"))
     return assembled_tree(evolution, ledger, engine, observe, say, grow)
 
