@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from processes import facts_of
 
-from coevolve.cli.evolving import TREE as BUILT_IN
 from coevolve.cli.evolving import evolve
-from coevolve.core.errors import CoevolveError
-from coevolve.harness.checked import read_toml
-from coevolve.harness.evolution import make_evolution
+from coevolve.core.errors import CoevolveError, UserError
+from coevolve.domains.registry import get_domain
+from coevolve.harness.evolution import SHIPPED, load_evolution
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
@@ -36,8 +35,20 @@ samples = 2
 """
 
 
-def test_the_built_in_tree_is_sound() -> None:
-    assert make_evolution(read_toml(BUILT_IN), "built-in").versions >= 5
+@pytest.mark.parametrize("name", ["tree", "tree-math", "tree-code"])
+def test_built_in_trees_are_sound(name: str) -> None:
+    found = load_evolution(name, {})
+    assert found.versions >= 5
+    space = get_domain(found.domain).space
+    assert space.parse(found.harness.knobs) == space.parse(found.measured.knobs)
+
+
+def test_a_tree_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert set(SHIPPED) == {"tree", "tree-math", "tree-code"}
+    with pytest.raises(UserError, match="tree-math"):
+        load_evolution("tree-maht", {})
+    with pytest.raises(UserError, match="cannot read"):
+        load_evolution(str(tmp_path / "tree.toml"), {})
 
 
 def check_tree(folder: Path, *words: object) -> None:
@@ -89,7 +100,7 @@ def test_a_mistake_gets_one_line_and_begins_nothing(
 ) -> None:
     (tmp_path / "bad.toml").write_text(TREE.replace(right, wrong))
     with pytest.raises(CoevolveError, match=re.escape(said)):
-        evolve(tmp_path / "bad.toml", tmp_path / "run")
+        evolve(str(tmp_path / "bad.toml"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

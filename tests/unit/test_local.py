@@ -1,6 +1,7 @@
 """Drawing from local models: transformers' own tokens, seeded row by row, within a schema."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from coevolve.policies import generate
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.hardware import computing, pick_device
 from coevolve.policies.local import LocalPolicy, render
-from coevolve.policies.models import find, load
+from coevolve.policies.models import anywhere, find, load
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +167,14 @@ def test_settings_of_torch_come_back(pocket: LocalPolicy) -> None:
     with computing(pocket.loaded.model):
         assert torch.get_num_threads() == 1
     assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == (threads, onednn)
+
+
+def test_a_folder_is_named_so_that_it_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("mine", "pocket"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert anywhere("mine") == str(tmp_path.resolve() / "mine")
+    for name in ("pocket", "smollm2", "Qwen/Qwen3-4B", "http://host/v1#model"):
+        assert anywhere(name) == name

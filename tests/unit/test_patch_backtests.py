@@ -356,13 +356,22 @@ def test_sizes_of_groups(tmp_path: Path) -> None:
     assert extrapolated(curve, 16) == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("factor", ["learning_rate", "clip_low", "clip_high", "kl", "loss"])
+@pytest.mark.parametrize("factor", ["learning_rate", "kl", "loss"])
 def test_what_only_training_can_tell_is_unclear(tmp_path: Path, factor: str) -> None:
     keep_training(tmp_path, mixed(random.Random(14), 20))
     found = tried(tmp_path, patch(f"recipe.{factor}", "grpo" if factor == "loss" else 0.01))
     assert (found.passed, found.prediction) == (True, "unclear")
     assert found.measures["entropy"].n == 160
     assert value(found, "entropy") == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("factor", ["clip_low", "clip_high"])
+def test_what_is_never_clipped_cannot_be_clipped_otherwise(tmp_path: Path, factor: str) -> None:
+    keep_training(tmp_path, mixed(random.Random(14), 20))
+    found = tried(tmp_path, patch(f"recipe.{factor}", 0.4))
+    assert not found.passed
+    assert "used once" in found.words
+    assert found.measures["entropy"].n == 160
 
 
 def test_temperature_moves_entropy(tmp_path: Path) -> None:

@@ -13,14 +13,11 @@ if TYPE_CHECKING:
     from coevolve.evolution.growing import Grow
     from coevolve.harness.version import Version
 
-TREE = Path(__file__).parents[1] / "configs" / "tree.toml"
-"""What is evolved when nothing is named."""
-
 
 def evolve(
     evolution: Annotated[
-        Path | None, typer.Argument(help="A TOML file; without one, the built-in tree on the lake.")
-    ] = None,
+        str, typer.Argument(help="tree (on the lake), tree-math, tree-code, or a TOML file.")
+    ] = "tree",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
     ] = None,
@@ -55,15 +52,13 @@ def evolve(
     Trainers: rules (no model needed), any knob engineer such as frontier, policy (the checkpoint
     itself), base (the untrained one), smollm2, or http://HOST/v1#MODEL.
     """
-    from coevolve.harness.checked import read_toml
-    from coevolve.harness.evolution import make_evolution
+    from coevolve.harness.evolution import load_evolution
 
-    path = evolution or TREE
     named: dict[str, Any] = {
         "trainers": trainer, "versions": versions, "width": width, "seed": seed,
     }  # fmt: skip
     changes = {name: value for name, value in named.items() if value is not None}
-    chosen = make_evolution({**read_toml(path), **changes}, str(path))
+    chosen = load_evolution(evolution, changes)
     from coevolve.cli.live import view_of
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.evolution.assembly import create_tree

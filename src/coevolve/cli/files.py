@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from coevolve.cli.hub import PREFIX, read_rows
 from coevolve.core.errors import CoevolveError, UserError
@@ -55,7 +55,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise UserError(f"cannot read {path}: {reason}") from None
 
 
-def opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> BinaryIO | gzip.GzipFile:
     """A file, also one that gzip has packed, or standard input.
 
     Bytes, since text that is decoded in blocks cannot say in which line it broke.

@@ -5,6 +5,7 @@ hf:math-ai/aime24::test        without a configuration
 hf:my_folder::train            a folder of JSON or Parquet files on this machine
 """
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +22,10 @@ def read_rows(name: str) -> Iterator[dict[str, Any]]:
     configuration, split = (*rest, "", "")[:2]
     try:
         import datasets
-        import huggingface_hub
     except ImportError:
         raise UserError(f"'{name}' needs datasets: pip install datasets") from None
     datasets.disable_progress_bars()
-    huggingface_hub.logging.set_verbosity_error()  # it tells of every try, six without a network
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of every try
     try:
         found = datasets.load_dataset(place, configuration or None, split=split or "train")
     except Exception as error:  # the capture point of the hub: it raises whatever its parts raise

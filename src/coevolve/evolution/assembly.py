@@ -28,7 +28,7 @@ from coevolve.harness.experiment import Experiment, Plan, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.models import find
+from coevolve.policies.models import anywhere, find
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -43,6 +43,7 @@ def create(
     """A new run in `folder`, or the same one again."""
     check_plan(experiment)
     check(experiment)
+    experiment = experiment.model_copy(update={"policy": anywhere(experiment.policy)})
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
 
@@ -115,7 +116,9 @@ def create_tree(
     skills = evolution.skills or chosen.parent / "skills"
     if skills.exists() and not skills.is_dir():
         raise UserError(f"{skills} is no folder; skills are kept as files in one")
-    evolution = evolution.model_copy(update={"skills": skills.resolve()})
+    evolution = evolution.model_copy(
+        update={"skills": skills.resolve(), "policy": anywhere(evolution.policy)}
+    )
     ledger = Ledger.create(chosen, evolution.model_dump(mode="json"))
     return assembled_tree(evolution, ledger, engine, observe, say, grow)
 

@@ -5,10 +5,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from coevolve.harness.checked import checked
+from coevolve.core.names import lookup
+from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.experiment import Plan
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import BacktestRule, DiagnosticRule, PromotionRule
+
+SHIPPED = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("tree*.toml")}
+"""Trees that come with the package, by name."""
 
 
 class Evolution(Plan):
@@ -34,6 +38,13 @@ class Evolution(Plan):
     """When a new diagnostic is believed."""
     skills: Path | None = None
     """Folder of the skills that are used and added to; `skills` beside the run if not given."""
+
+
+def load_evolution(word: str, changes: dict[str, Any]) -> Evolution:
+    """A shipped tree by name, or a TOML file."""
+    is_path = "/" in word or word.endswith(".toml")
+    path = Path(word) if is_path else lookup("tree", word, SHIPPED)
+    return make_evolution({**read_toml(path), **changes}, str(path))
 
 
 def make_evolution(values: dict[str, Any], where: str) -> Evolution:

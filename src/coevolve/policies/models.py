@@ -85,6 +85,12 @@ def find(name: str) -> str:
     return name
 
 
+def anywhere(name: str) -> str:
+    """The same model by a name that is understood in any working directory."""
+    is_folder = name not in ("pocket", "smollm2") and Path(name).is_dir()
+    return str(Path(name).resolve()) if is_folder else name
+
+
 def load(name: str, device: str = "", training: bool = False) -> Loaded:
     """Weights and tokenizer, on the device and in the precision that suit."""
     if find_spec("transformers") is None:

@@ -50,6 +50,8 @@ def backtest_recipe(
         "recipe.group": lambda: of_group(patch, stored, signal),
         "recipe.temperature": lambda: of_opening(patch, patch.value > recipe.temperature),
         "recipe.entropy": lambda: of_opening(patch, patch.value > recipe.entropy),
+        "recipe.clip_low": of_clip,
+        "recipe.clip_high": of_clip,
     }
     if patch.factor in special:
         answer = special[patch.factor]()
@@ -68,6 +70,16 @@ def state_of(stored: Stored, signal: Signal) -> dict[str, Measure]:
         "truncated": share(stored.facts["truncated"].sum(), stored.n),
         "answer_tokens": mean(stored.facts["tokens"]),
     }
+
+
+def of_clip() -> Backtested:
+    """Clipping begins where a rollout is used again after a step. Engines use each once."""
+    return Backtested(
+        passed=False,
+        words="nothing changes: each rollout is used once, so that no probability ratio leaves 1 "
+        "and none is clipped",
+        prediction="unclear",
+    )
 
 
 def of_opening(patch: Patch, opened: bool) -> Backtested:
