@@ -3,6 +3,7 @@
 Same experiment and seed, same tasks, same proposals, same decisions.
 """
 
+import operator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,8 +49,9 @@ class Plan(Value):
     budget: Budget = Budget()
     approval: tuple[str, ...] = ()
     """Where the run waits for a person."""
-    sandbox: Literal["", "bubblewrap", "none"] = ""
-    """The wall around code that a model wrote; if empty, as the machine is set up."""
+    sandbox: Literal["", "bubblewrap", "none"] = Field(default="", exclude_if=operator.not_)
+    """The wall around code that a model wrote; if empty, as the machine is set up, and not recorded:
+    it decides nothing."""
 
 
 class Experiment(Plan):

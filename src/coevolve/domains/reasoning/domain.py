@@ -12,6 +12,7 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.task import Label
+from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.simple import Data, SimpleDomain
 
@@ -41,6 +42,12 @@ EXCLUDED = {
     "sokoban": SLOW,
 }
 """Data sets that are no domains, and why."""
+LEISURELY = (
+    "arc_agi", "bf", "countdown", "futoshiki", "group_anagrams", "intermediate_integration",
+    "puzzle24", "rearc", "word_ladder",
+)  # fmt: skip
+"""A task takes a twentieth of a second or more to make; the conformance suite looks at fewer."""
+FEWER = Counts(sample=20, many=60, split=20, pushed=24)
 REFERENCES = {"graph_color": "possible_answer"}
 """Where an answer stands that the data set does not give as one, because others are right too."""
 SEED_BITS = 31
@@ -80,6 +87,7 @@ class ReasoningDomain(SimpleDomain):
         self.attributes = curriculum.attributes_of(dataset)
         self.space = curriculum.space_of(self.attributes)
         self.buckets = tuple(attribute.name for attribute in self.attributes)
+        self.counts = FEWER if dataset in LEISURELY else Counts()
 
     def __reduce__(self) -> tuple[type["ReasoningDomain"], tuple[str]]:
         return ReasoningDomain, (self.dataset,)
