@@ -382,8 +382,10 @@ def test_no_wall_only_if_it_is_said(monkeypatch):
 
 def test_the_file_of_a_run_may_say_it_too(monkeypatch):
     monkeypatch.setenv("COEVOLVE_SANDBOX", "bubblewrap")
-    measuring_of(make_experiment({"domain": "code"}, "run.toml"))
+    silent = make_experiment({"domain": "code"}, "run.toml")
+    measuring_of(silent)
     assert bubblewrap.kind() == "bubblewrap"
+    assert "sandbox" not in silent.model_dump(mode="json")
     measuring_of(make_experiment({"domain": "code", "sandbox": "none"}, "run.toml"))
     assert bubblewrap.kind() == "none"
     with pytest.raises(UserError, match=r"run\.toml: sandbox = 'docker': .*'none'"):

@@ -50,8 +50,8 @@ class Plan(Value):
     approval: tuple[str, ...] = ()
     """Where the run waits for a person."""
     sandbox: Literal["", "bubblewrap", "none"] = Field(default="", exclude_if=operator.not_)
-    """The wall around code that a model wrote; if empty, as the machine is set up, and not recorded:
-    it decides nothing."""
+    """The wall around code that a model wrote; if empty, as the machine is set up, and a
+    record does not mention it."""
 
 
 class Experiment(Plan):
