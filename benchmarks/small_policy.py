@@ -1,8 +1,8 @@
 """A small policy for one domain, from scratch: a Llama with fresh weights and a vocabulary of the
 domain's own phrases, small enough for trees of versions on two cores.
 
-    python benchmarks/small_policy.py -d math -k digits=2 -k steps=1 -o runs/small/math-fresh
-    coevolve train warm -p runs/small/math-fresh -d math -k digits=2 -k steps=1 -o runs/small/math
+    python benchmarks/small_policy.py -d math -k digits=1 -k steps=2 -o runs/small/math-fresh
+    coevolve train warm -p runs/small/math-fresh -d math -k digits=1 -k steps=2 -o runs/small/math
 
 A token is a digit, a phrase that is frequent in prompts and oracle answers of the train split (what
 stands between digits, line by line), or else a byte, so that any text can be read and written. The
