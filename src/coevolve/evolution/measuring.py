@@ -15,6 +15,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
+from coevolve.domains.turns import has_turns
 from coevolve.evaluation.attempts import attempts
 from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 from coevolve.harness.experiment import Plan
@@ -25,6 +26,8 @@ from coevolve.policies.registry import get_policy
 from coevolve.sandbox.bubblewrap import choose
 
 BATCH = 256
+TRIES = 4
+"""How often so many tasks are generated in search of different ones."""
 
 
 class Lazy:
@@ -60,10 +63,24 @@ class Measuring:
 
     def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
         """Tasks for some use that stay the same for the whole run, and for every arm with the same
-        seed."""
+        seed. Of tasks that ask the same thing one is taken: a model answers them alike, and
+        intervals count tasks as independent. There may be fewer than wanted."""
         knobs = self.domain.space.parse(self.plan.measured.knobs)
         seed = derive(self.plan.seed, use, split.value)
-        return list(self.domain.generate(knobs, count, seed, split, self.workers))
+        found: dict[str, Task] = {}
+        for number in range(TRIES):
+            own = derive(seed, number) if number else seed
+            for task in self.domain.generate(knobs, count, own, split, self.workers):
+                found.setdefault(self.question(task), task)
+            if len(found) >= count:
+                break
+        return list(found.values())[:count]
+
+    def question(self, task: Task) -> str:
+        """What a task asks: its prompt, or the task itself where that is only the beginning."""
+        if has_turns(self.domain):
+            return task.id
+        return "\n".join(message.content for message in self.domain.prompt(task))
 
     def measure(
         self, checkpoint: str, tasks: list[Task], folder: Path, draw: int = 0
