@@ -52,7 +52,9 @@ def check(name: str, folder: Path) -> None:
     row = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
     assert row.right, row.ours.words
     assert row.score.kept, row.score.words
-    assert row.ours.by.startswith((FAST | SLOW)[name]), row.ours
+    kind, _, reason = (FAST | SLOW)[name].partition(" ")
+    assert row.ours.by.startswith(kind), row.ours
+    assert reason in row.ours.by, row.ours
     if row.trained:
         assert not row.trained.kept, row.trained.words
     again = exhibit(registry.SCENARIOS[name], folder, lambda line: None)

@@ -35,7 +35,7 @@ class Headline(NamedTuple):
     by_gate: str
     """What the gate said, where the test split has the last word; empty before."""
     base: Rate | None
-    """The base policy on the gate tasks; of a tree, its root."""
+    """What the run is compared with, on the gate tasks."""
     final: Rate | None
     change: Difference | None
     final_round: int | None
@@ -50,6 +50,8 @@ class Headline(NamedTuple):
     """Phases that recorded what they spent."""
     test: Tested | None
     """None until the test split is opened."""
+    start: str
+    """What the run is compared with, in words."""
 
 
 def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headline:
@@ -78,7 +80,7 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     return Headline(
         answer, sentence, by_gate, base, final, change, last, str(trained.get("policy", first)),
         len(judged), planned if isinstance(planned, int) else None, len(kept),
-        *spending(record), tested,
+        *spending(record), tested, "the base policy" if start_of(record) is None else "version 0",
     )  # fmt: skip
 
 

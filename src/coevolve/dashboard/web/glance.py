@@ -122,7 +122,7 @@ def read(place: Place, ledger: Ledger) -> Glance:
     limits = experiment.budget.limits() if experiment else {}
     versions = config.get("versions")
     tree = "versions" in config
-    base = ledger.find("phase/0/gate" if tree else "phase/0/base")  # a tree starts at its root
+    base = ledger.find("phase/0/base")
     final = ledger.find("phase/0/final")
     return Glance(
         name=place.name, state=state, round=round,
