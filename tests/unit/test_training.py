@@ -34,10 +34,10 @@ def test_order_is_passes_over_everything() -> None:
 
 
 def test_a_warm_start_learns_its_demonstrations(tmp_path: Path) -> None:
-    changes = {"steps": 12, "tasks": 8, "learning_rate": 1e-3}
+    changes = {"steps": 40, "tasks": 8, "learning_rate": 1e-3}
     result = TrlEngine().train(stage(tmp_path, kind="warm", recipe=changes), lake_tasks(8))
     lines = StageFolder(tmp_path).lines()
-    assert result.steps == 12
+    assert result.steps == 40
     assert lines[-1]["loss"] < 0.5 * lines[0]["loss"]
     old, new = weights(pocket_folder()), weights(result.policy)
     assert any(not torch.equal(old[name], new[name]) for name in old)
