@@ -41,26 +41,32 @@ def create(
     experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
-    check_plan(experiment)
+    check_plan(experiment, engine)
     check(experiment)
     experiment = experiment.model_copy(update={"policy": anywhere(experiment.policy)})
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
 
 
-def check_plan(plan: Plan) -> Domain:
+def check_plan(plan: Plan, engine: Engine) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = get_domain(plan.domain)
-    if plan.policy in domain.scripts or plan.policy.endswith(".gguf") or "://" in plan.policy:
-        raise UserError(
-            f"policy '{plan.policy}' cannot be trained: give pocket, smollm2, a folder with "
-            "config.json, or a hub id such as Qwen/Qwen3-4B"
-        )
-    find(plan.policy)
+    if engine.name == "trl":  # others may train what they like
+        check_trainable(plan.policy, domain)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.measured.knobs)
     return domain
+
+
+def check_trainable(policy: str, domain: Domain) -> None:
+    """Refuse what is no model with weights."""
+    if policy in domain.scripts or policy.endswith(".gguf") or "://" in policy:
+        raise UserError(
+            f"policy '{policy}' cannot be trained: give pocket, smollm2, a folder with "
+            "config.json, or a hub id such as Qwen/Qwen3-4B"
+        )
+    find(policy)
 
 
 def check(experiment: Experiment) -> None:
@@ -104,7 +110,7 @@ def create_tree(
     grow: Grow | None = None,
 ) -> Evolving:  # fmt: skip
     """A new tree in `folder`, or the same one again; `grow` does the work of versions, if given."""
-    domain = check_plan(evolution)
+    domain = check_plan(evolution, engine)
     domain.space.parse(evolution.harness.knobs)
     check_names(evolution.harness.reward, domain)
     if not evolution.trainers:
