@@ -8,21 +8,14 @@ found in the folder goes on, or is only read. Fails if fewer than four in five s
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from command import coevolve
 
 SHARE = 0.8
 """Of the seeds, that have to gain."""
-
-
-def coevolve(*words: str) -> Any:
-    """A command of ours, and the last line of its JSON."""
-    command = [sys.executable, "-m", "coevolve.cli.main", *words, "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def main() -> None:
@@ -37,7 +30,7 @@ def main() -> None:
     rows = []
     for seed in range(arguments.seeds):
         run = folder / f"seed-{seed}"
-        coevolve("run", "--seed", str(seed), "--output", str(run))
+        coevolve("run", "--seed", str(seed), "--output", str(run), live=True)
         found = coevolve("report", str(run))
         keep = ("base", "final", "change", "rounds", "seconds", "work_seconds", "orchestration")
         rows.append({"seed": seed, **{name: found[name] for name in keep}})

@@ -14,22 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from command import coevolve
+
 from coevolve.evaluation.seeds import student
 
 KNOBS = ("agents2.share=0.4", "agents3.share=0.3", "agents4.share=0.2", "agents5.share=0.1")
 """The mix of boards that is trained on and measured."""
 RECIPE = ["steps=100", "learning_rate=3e-5", "max_tokens=128"]
 """What two cores do within five minutes."""
-
-
-def coevolve(*words: str) -> dict[str, Any]:
-    """Run a command of ours and read its JSON."""
-    command = [sys.executable, "-m", "coevolve.cli.main", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: {done.stderr[-2000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
 
 
 def knobs() -> list[str]:

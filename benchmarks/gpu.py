@@ -21,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from command import coevolve
+
 HERE = Path(__file__).parent
 SMALL = [
     word
@@ -38,16 +40,16 @@ def share_gpu() -> None:
         subprocess.run(["nvidia-cuda-mps-control", "-d"], capture_output=True, check=False)
 
 
-def coevolve(*words: str) -> Any:
-    """Run a command of ours and read its JSON; a failure is part of the report."""
-    command = [sys.executable, "-m", "coevolve.cli.main", *words, "--json"]
+def timed(*words: str) -> Any:
+    """A command of ours, timed; a failure is part of the report."""
     began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(f"{time.perf_counter() - began:6.0f} s  coevolve {' '.join(words)}", flush=True)
-    if done.returncode:
-        print(done.stderr[-3000:], flush=True)
-        return {"error": done.stderr[-3000:]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    try:
+        return coevolve(*words)
+    except SystemExit as error:
+        print(error, flush=True)
+        return {"error": str(error)}
+    finally:
+        print(f"{time.perf_counter() - began:6.0f} s  coevolve {' '.join(words)}", flush=True)
 
 
 def recipe(**fields: Any) -> list[str]:
@@ -67,7 +69,7 @@ def measured(policies: dict[str, str], count: int) -> dict[str, Any]:
         ("drawn", [*boards, "--temperature", "1"]),
         ("exam", [*lessons, "--temperature", "0"]),
     ):
-        rates = coevolve("evaluate", *common, *words)
+        rates = timed("evaluate", *common, *words)
         for name, one in zip(policies, rates if isinstance(rates, list) else [], strict=False):
             found[name][kind] = {key: one[key] for key in keep}
     return found
@@ -99,7 +101,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
         {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 30, "tasks": 32, "group": 16}
     )
     report: dict[str, Any] = {}
-    report["warm"] = coevolve(
+    report["warm"] = timed(
         "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *SMALL,
         "--lessons", "0.2", "--style", "cells,engineering=table",
         *recipe(**warm, learning_rate=5e-4, replay=0.2, max_tokens=128),
@@ -107,7 +109,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     if "error" in report["warm"]:
         return report
     report["warm_steps"] = steps_of(folder / "warm")
-    report["grpo"] = coevolve(
+    report["grpo"] = timed(
         "train", "grpo", "--policy", report["warm"]["policy"], "--output", str(folder / "grpo"),
         *SMALL, *recipe(**grpo, learning_rate=3e-5, max_tokens=128),
     )  # fmt: skip

@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from coevolve.cli.tasks import parse_changes
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
+from coevolve.pocket.build import fresh_llama
 
 HEAD_WIDTH = 16
 MOST_TOKENS = 1024
@@ -68,21 +68,10 @@ def make_model(
     tokenizer: PreTrainedTokenizerFast, width: int, layers: int, seed: int
 ) -> LlamaForCausalLM:
     """Fresh weights."""
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=width,
-        intermediate_size=width * 8 // 3 // 32 * 32,
-        num_hidden_layers=layers,
-        num_attention_heads=width // HEAD_WIDTH,
-        num_key_value_heads=width // HEAD_WIDTH,
-        max_position_embeddings=MOST_TOKENS,
-        tie_word_embeddings=True,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=None,
-    )
-    torch.manual_seed(derive(seed, "small", "weights"))
-    return LlamaForCausalLM(config)
+    return fresh_llama(
+        derive(seed, "small", "weights"), len(tokenizer), width, layers, HEAD_WIDTH, MOST_TOKENS,
+        pad=tokenizer.pad_token_id, end=tokenizer.eos_token_id,
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -187,9 +187,10 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.wait_for_selector("text=This run waits for you")  # by itself
     page.wait_for_selector("#main .chart canvas")  # drawn again
     page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
+    asked = page.input_value("[name=question]")
     page.fill("#note", "fewer of them")
     page.click("text=Revise with this note")
-    page.wait_for_selector("text=This run waits for you")
+    page.wait_for_selector(f"[name=question]:not([value='{asked}'])", state="attached")
     page.click("button:text-is('Approve')")
     page.wait_for_selector(".run-name .state-done")  # by itself
     thread.join(30)

@@ -15,7 +15,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
-from coevolve.dashboard.shown import label
+from coevolve.dashboard.shown import labels
 from coevolve.dashboard.tasks import held_out
 from coevolve.domains.base import Domain
 from coevolve.engineers.cases import choose_cases
@@ -95,7 +95,7 @@ def pairs_of(record: Record, fixed: list[tuple[Rollout, Rollout]]) -> tuple[Pair
         found.append(
             Pair(
                 case.task_id,
-                ", ".join(f"{name} {label(value)}" for name, value in case.labels.items()),
+                labels(case.labels),
                 written(case.failure),
                 written(case.details.get("reason", "")),
                 "" if task else written(case.task),

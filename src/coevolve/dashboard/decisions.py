@@ -13,7 +13,7 @@ from coevolve.dashboard.headline import difference, keeps, rate
 from coevolve.dashboard.levels import incumbent_after
 from coevolve.dashboard.proposals import Attempt, attempts_of, written
 from coevolve.dashboard.record import Record, Tried
-from coevolve.dashboard.shown import label
+from coevolve.dashboard.shown import labels
 from coevolve.domains.knobs import Knobs
 from coevolve.engines.base import Result
 from coevolve.evaluation.paired import Difference
@@ -191,9 +191,7 @@ def shown_case(case: dict[str, Any]) -> dict[str, Any]:
     """A failure with its texts made fit to show."""
     return {
         "task_id": written(case.get("task_id", "")),
-        "labels": ", ".join(
-            f"{name} {label(value)}" for name, value in case.get("labels", {}).items()
-        ),
+        "labels": labels(case.get("labels", {})),
         "task": written(case.get("task", "")),
         "answer": written(case.get("answer", "")),
         "failure": written(case.get("failure", "")),

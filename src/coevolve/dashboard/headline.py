@@ -1,5 +1,6 @@
 """Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from coevolve.dashboard.record import Record, Tried
@@ -65,12 +66,12 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
         base = wilson(int(counted["valid"]), int(counted["n"]))
     change = compare(record, before, after) if judged else None
     tested = tested_of(record.payload(0, "final"))
-    stands = best_words(record, judged) if last is None and record.tree else STANDS
+    stands = best_words(record, judged) or "the gate kept no version" if record.tree else STANDS
     answer, sentence = judge(base, final, change, bool(judged), last, stands)
     if record.tree and last == 0 and start_of(record) == 0 and len(judged) > 1:
         answer, sentence = "no", "No: the gate kept no later version, so version 0 stands."
     by_gate = ""
-    if tested:
+    if tested and last is not None:  # otherwise both are the base policy
         by_gate = sentence
         answer, sentence = told("on the test split, the", tested.first, tested.last, tested.change)
     experiment = record.experiment
@@ -93,10 +94,10 @@ def start_of(record: Record) -> int | None:
     return 0 if record.tree and record.phase(0, "base") is None else None
 
 
-def best_words(record: Record, judged: list[int]) -> str:
-    """Why no version of a tree is in force, as its last verdict has it."""
-    last = record.payload(judged[-1], "gate").get("best") if judged else None
-    return str(last["words"]) if last else "the gate kept no version"
+def best_words(record: Record, versions: Sequence[int]) -> str:
+    """What a tree has come to, as its last verdict has it; empty where that was not asked."""
+    found = (record.payload(number, "gate").get("best") for number in reversed(versions))
+    return next((str(one["words"]) for one in found if one), "")
 
 
 def tested_of(value: dict[str, Any]) -> Tested | None:

@@ -1,6 +1,6 @@
 """How numbers are written on a page, and where the marks of small charts go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coevolve.evaluation.statistics import Rate
@@ -159,6 +159,11 @@ def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
 def label(value: object) -> str:
     """The value of a task's label; yes and no as words."""
     return {"True": "yes", "False": "no"}.get(str(value), str(value))
+
+
+def labels(bucket: Mapping[str, object]) -> str:
+    """All labels of a task."""
+    return ", ".join(f"{name} {label(value)}" for name, value in bucket.items())
 
 
 def slug(text: str) -> str:

@@ -88,10 +88,12 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
 
     def gate() -> dict[str, Any]:
         began = time.monotonic()
-        before, best, after = (
-            run.measuring.measure(one.policy, run.measuring.gate, one.gate)
-            for one in (standing, standing.best, Measured(policy, place, 0))
-        )
+        gate = run.measuring.gate
+        before = run.measuring.measure(standing.policy, gate, standing.gate)
+        after = run.measuring.measure(policy, gate, place)
+        best = before
+        if standing.best.gate != standing.gate:
+            best = run.measuring.measure(standing.best.policy, gate, standing.best.gate)
         facts = gate_facts(after, began)
         verdict = judge_twice(before, best, after, run.experiment.gate, run.experiment.seed)
         return {**verdict.as_json(), **facts}

@@ -83,7 +83,7 @@ def judge_twice(
 ) -> Verdict:
     """Compare with the checkpoint before, and then with the best so far, if that is another one."""
     verdict = judge(before, after, rule, seed)
-    if not verdict.keep:
+    if not verdict.keep or best is before:
         return verdict
     since = judge(best, after, rule, seed)
     if since.keep:

@@ -117,23 +117,35 @@ def read_or_make(path: Path | None, seed: int, progress: Watch) -> Demonstration
 
 
 def make_model(seed: int, width: int = 160, layers: int = 4) -> LlamaForCausalLM:
-    """A Llama-shaped model with fresh weights."""
+    """The pocket policy with fresh weights."""
+    return fresh_llama(
+        derive(seed, "pocket", "weights"), len(vocabulary.words()), width, layers, HEAD_WIDTH,
+        MOST_TOKENS, pad=vocabulary.PAD, end=vocabulary.END,
+        coevolve_styles={"lake": "cells", "engineering": "table"},
+    )  # fmt: skip
+
+
+def fresh_llama(
+    seed: int, words: int, width: int, layers: int, head_width: int, positions: int,
+    *, pad: int, end: int, **more: Any,
+) -> LlamaForCausalLM:  # fmt: skip
+    """A small Llama-shaped model; `more` goes into its config."""
     config = LlamaConfig(
-        vocab_size=len(vocabulary.words()),
+        vocab_size=words,
         hidden_size=width,
         intermediate_size=width * 8 // 3 // 32 * 32,
         num_hidden_layers=layers,
-        num_attention_heads=width // HEAD_WIDTH,
-        num_key_value_heads=width // HEAD_WIDTH,
-        max_position_embeddings=MOST_TOKENS,
+        num_attention_heads=width // head_width,
+        num_key_value_heads=width // head_width,
+        max_position_embeddings=positions,
         tie_word_embeddings=True,
-        pad_token_id=vocabulary.PAD,
-        eos_token_id=vocabulary.END,
+        pad_token_id=pad,
+        eos_token_id=end,
         bos_token_id=None,
-        coevolve_styles={"lake": "cells", "engineering": "table"},
+        **more,
     )
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, "pocket", "weights"))
+        torch.manual_seed(seed)
         return LlamaForCausalLM(config)
 
 

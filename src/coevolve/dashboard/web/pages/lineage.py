@@ -10,6 +10,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.decisions import verdict_of
 from coevolve.dashboard.facts import Facts
+from coevolve.dashboard.headline import best_words
 from coevolve.dashboard.levels import knobs_by_round
 from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
@@ -33,7 +34,7 @@ def show(site: Site, address: Address) -> Page:
     if not address.rest:
         values = {
             "nodes": nodes,
-            "best": best_words(record, nodes),
+            "best": written(best_words(record, [node.version for node in nodes])),
             "tree": layout(nodes),
             "problems": record.problems,
         }
@@ -43,12 +44,6 @@ def show(site: Site, address: Address) -> Page:
         raise Missing(f"run {place.name} has no version {address.rest:.40}")
     values = site.of(place, ("version", found[0].version), lambda: version(site, place, found[0]))
     return Page("web/version.html", f"{place.name}: version {address.rest}", values)
-
-
-def best_words(record: Record, nodes: list[Node]) -> str:
-    """What a tree has come to, as its last verdict has it; empty where that was not asked."""
-    found = [record.payload(node.version, "gate").get("best") for node in nodes]
-    return next((written(one["words"]) for one in reversed(found) if one), "")
 
 
 def nodes_of(record: Record) -> list[Node]:
