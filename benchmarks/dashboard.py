@@ -78,6 +78,8 @@ def write_large(folder: Path, count: int) -> int:
     config = {"name": NAME, "domain": "lake", "policy": "pocket", "versions": VERSIONS}
     written = 0
     with Ledger.create(folder, config) as ledger, ledger.writing():
+        write(rollouts(rng, pool, GATE, 0, "gate", -1), folder / "base" / "gate" / "p.parquet")
+        ledger.phase(0, "base", lambda: {"valid": GATE // 3, "n": GATE})
         harness, last = Harness(), None
         for version in range(VERSIONS):
             place = folder / "rounds" / f"{version:02d}"
@@ -111,12 +113,14 @@ def write_large(folder: Path, count: int) -> int:
                       "tokens": 18_000, "seconds": 14.0}  # fmt: skip
             spent = {"rollouts": each * STEPS, "tokens": 18_000, "seconds": 14.0}
             word = "kept" if kept else "reverted"
+            gate = {"words": word, "verdict": word, "keep": kept, "change": change,
+                    "base": {"better": kept, "words": word, "change": change}}  # fmt: skip
             for phase, payload in (
                 ("patch", made),
                 ("backtest", {"words": "as predicted", "passed": True, "measures": {"n": 64}}),
                 ("train", {"result": result, "cells": cells, "spent": spent}),
                 ("dev", {"cells": cells, "cases": []}),
-                ("gate", {"words": word, "verdict": word, "keep": kept, "change": change}),
+                ("gate", gate),
             ):
                 ledger.phase(version, phase, lambda payload=payload: payload)
             if kept:

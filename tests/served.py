@@ -61,6 +61,10 @@ def tree_run(folder: Path, text: str = "") -> None:
     rng = random.Random(3)
     config = {"name": "tree", "domain": "lake", "policy": "pocket", "versions": 6, "seed": 1}
     with Ledger.create(folder, config) as ledger, ledger.writing():
+        base = [synthetic.rollout(rng, f"g{task}", split=Split.GATE) for task in range(40)]
+        write(base, folder / "base" / "gate" / "part-00000.parquet")
+        valid = sum(one.outcome.valid for one in base)
+        ledger.phase(0, "base", lambda: {"valid": valid, "n": len(base)})
         for number, (harness, patch) in harnesses().items():
             verdict = VERDICTS[number]
             if patch and text:
@@ -102,6 +106,8 @@ def tree_run(folder: Path, text: str = "") -> None:
             judged = {
                 "words": f"{verdict}: {text or 'so'}", "verdict": verdict, "change": change,
                 "keep": verdict in ("kept", "root"),
+                "base": {"better": verdict == "kept", "words": text or "so", "change": change},
+                "best": {"version": 1, "words": f"version 1 is the best {text}"},
                 "blocking": [{"words": f"critical: hacked_reward 0.2 > 0.1 {text}"}]
                 if verdict == "reverted" else [],
             }  # fmt: skip

@@ -3,15 +3,11 @@
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from served import rounds_run, tree_run
+from web import as_json, client
 
-pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
-from fastapi.testclient import TestClient
-
-from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.counted import Counted
 
 
@@ -27,17 +23,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(whole: Path, tmp_path: Path) -> Path:
     shutil.copytree(whole, tmp_path / "runs")
     return tmp_path / "runs"
-
-
-def client(root: Path) -> TestClient:
-    return TestClient(make_app(root), base_url="http://localhost")  # type: ignore[arg-type]
-
-
-def as_json(web: TestClient, path: str) -> dict[str, Any]:
-    answer = web.get(path, params={"format": "json"})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
 
 
 @pytest.mark.parametrize("damage", ["garbage", "cut", "missing"])
@@ -96,7 +81,7 @@ def test_a_missing_checkpoint_is_said(root: Path) -> None:
 
 def test_what_is_lost_while_it_is_being_served(root: Path) -> None:
     web = client(root)
-    row = as_json(web, "/runs/tree/rollouts")["found"]["rows"][0]
+    row = as_json(web, "/runs/tree/rollouts", source="train")["found"]["rows"][0]
     shutil.rmtree(root / "tree" / "rounds" / "00" / "stage" / "rollouts")
     answer = web.get(f"/runs/tree/rollouts/{row['id']}")
     assert answer.status_code == 400

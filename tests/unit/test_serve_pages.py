@@ -4,23 +4,15 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from served import SKILL, VERDICTS, failed_run, rounds_run, tree_run
+from web import TestClient, as_json, client
 
-pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
-from fastapi.testclient import TestClient
-
-from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.glance import read
 from coevolve.dashboard.web.places import Place, Places
 from coevolve.evaluation.statistics import wilson
 from coevolve.ledger.ledger import Ledger
-
-
-def client(root: Path) -> TestClient:
-    return TestClient(make_app(root), base_url="http://localhost", raise_server_exceptions=True)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +29,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def web(root: Path) -> TestClient:
     return client(root)
-
-
-def as_json(web: TestClient, path: str, **query: str) -> dict[str, Any]:
-    answer = web.get(path, params={**query, "format": "json"})
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
 
 
 PAGES = ["", "/lineage", "/lineage/1", "/rounds", "/rounds/0", "/diagnostics", "/rollouts",

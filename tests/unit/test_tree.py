@@ -15,8 +15,6 @@ from coevolve.evidence.lineage import versions_of
 from coevolve.evolution.evolving import Evolving
 from coevolve.evolution.final import final
 from coevolve.evolution.generation import merge
-from coevolve.evolution.planting import record_of
-from coevolve.harness.version import Version
 from coevolve.ledger import approval
 from coevolve.ledger.ledger import Ledger
 
@@ -221,19 +219,3 @@ def test_a_tree_killed_while_it_is_planted_comes_to_the_same(
     names = [[e.phase for e in tree.ledger.events("phase")] for tree in (planted, resumed)]
     assert names[0] == names[1]
     assert names[0][:3] == ["skills", "base", "patch"]
-
-
-def test_a_run_that_never_measured_its_base_policy_ends_as_it_would_have(tmp_path: Path) -> None:
-    tree = make_tree(tmp_path / "run", Listed(SAME), versions=2, policy="prioritised")
-    root = Version(number=0, parent=None, patch=None, harness=tree.evolution.harness)
-    with tree.ledger.writing():
-        tree.ledger.phase(0, "patch", lambda: record_of(root, "start"))
-    best = tree.run()
-    assert (best.version, tree.base) == (0, None)
-    assert "was not measured" in best.words
-    assert "best" not in tree.recorded(1, "gate")
-    tree.ledger.close()
-    facts = facts_of(tmp_path / "run")
-    assert all("steps.jsonl" in one for one in facts.problems)  # which nobody pretends to write
-    assert facts.headline.final_round == 0
-    assert "best" not in glance_of(Place("run", tmp_path / "run")).lines()

@@ -91,7 +91,7 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
             "best": best.version,
             "policy": policy,
             "words": best.words,
-            "base": tree.base and {name: tree.base[name] for name in ("valid", "n")},
+            "base": {name: tree.base[name] for name in ("valid", "n")},
             "noise_floor": tree.floor,
             "versions": [version.model_dump(mode="json") for version in tree.versions],
         }

@@ -11,7 +11,7 @@ from coevolve import __version__
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.decisions import RoundFacts, round_facts
-from coevolve.dashboard.headline import Headline, headline_of, start_of
+from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
 from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import (
@@ -103,17 +103,16 @@ def facts_of(folder: Path) -> Facts:
     head = headline_of(record, gates)
     knobs = knobs_by_round(record)
     rounds = tuple(round_facts(record, number, knobs, gates[number]) for number in record.rounds)
-    start = start_of(record)
     # Read before `problems`, to which they add.
     rest = {
         "curves": curves_of(record),
         "levels": levels_of(record, knobs),
         "boards": boards_of(
             record,
-            read_rollouts(record, gate_place(record, start)),
+            read_rollouts(record, gate_place(record, None)),
             read_rollouts(record, gate_place(record, head.final_round)),
         )
-        if head.final_round != start
+        if head.final_round is not None
         else None,
         "timing": timing_of(record, drawing(record, gates)),
     }

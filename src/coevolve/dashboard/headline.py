@@ -36,7 +36,7 @@ class Headline(NamedTuple):
     by_gate: str
     """What the gate said, where the test split has the last word; empty before."""
     base: Rate | None
-    """What the run is compared with, on the gate tasks."""
+    """Of the base policy, on the gate tasks."""
     final: Rate | None
     change: Difference | None
     final_round: int | None
@@ -51,8 +51,6 @@ class Headline(NamedTuple):
     """Phases that recorded what they spent."""
     test: Tested | None
     """None until the test split is opened."""
-    start: str
-    """What the run is compared with, in words."""
 
 
 def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headline:
@@ -60,7 +58,7 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     judged = [number for number in record.rounds if record.phase(number, "gate")]
     kept = [number for number in judged if keeps(record.payload(number, "gate"))]
     last = standing(record, kept, gates)
-    before, after = gates.get(start_of(record), []), gates.get(last, [])
+    before, after = gates.get(None, []), gates.get(last, [])
     base, final = rate(before), rate(after)
     if base is None and (counted := record.payload(0, "base")).get("n"):
         base = wilson(int(counted["valid"]), int(counted["n"]))
@@ -68,8 +66,6 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     tested = tested_of(record.payload(0, "final"))
     stands = best_words(record, judged) or "the gate kept no version" if record.tree else STANDS
     answer, sentence = judge(base, final, change, bool(judged), last, stands)
-    if record.tree and last == 0 and start_of(record) == 0 and len(judged) > 1:
-        answer, sentence = "no", "No: the gate kept no later version, so version 0 stands."
     by_gate = ""
     if tested and last is not None:  # otherwise both are the base policy
         by_gate = sentence
@@ -81,17 +77,12 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     return Headline(
         answer, sentence, by_gate, base, final, change, last, str(trained.get("policy", first)),
         len(judged), planned if isinstance(planned, int) else None, len(kept),
-        *spending(record), tested, "the base policy" if start_of(record) is None else "version 0",
+        *spending(record), tested,
     )  # fmt: skip
 
 
 STANDS = "the gate kept none of the rounds"
 """Why the base policy still is in force."""
-
-
-def start_of(record: Record) -> int | None:
-    """What a run is compared with: its base policy; of a tree that never measured it, its root."""
-    return 0 if record.tree and record.phase(0, "base") is None else None
 
 
 def best_words(record: Record, versions: Sequence[int]) -> str:
@@ -130,8 +121,7 @@ def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried
     better than the base policy."""
     if not record.tree:
         return kept[-1] if kept else None
-    if start_of(record) is None:
-        kept = [one for one in kept if record.payload(one, "gate").get("base", {}).get("better")]
+    kept = [one for one in kept if record.payload(one, "gate").get("base", {}).get("better")]
     if not kept:
         return None
     return max(kept, key=lambda number: found.value if (found := rate(gates[number])) else -1.0)

@@ -60,9 +60,3 @@ def best_of(base: Facts, gates: Mapping[int, Facts]) -> Best:
         f"no version is better than no training: {untrained}; version {order[0]}, the strongest "
         f"with {rate_of(first):.1%}: {first['base']['words']}",
     )
-
-
-def best_unmeasured(gates: Mapping[int, Facts]) -> Best:
-    """The same of a run that never measured its base policy."""
-    number = strongest(gates)[0]
-    return Best(number, f"version {number} is the strongest; the base policy was not measured")

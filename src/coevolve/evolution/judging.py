@@ -20,7 +20,7 @@ def judge(tree: Tree, version: Version) -> Version:
         before, after = evidence(tree, health, parent), evidence(tree, health, number)
         found = better(tree, before, after, version.patch)
         facts = {**tree.grown(number).gate, **found.as_json(), "floor": tree.floor}
-        return facts if tree.base is None else with_best(tree, number, facts, after)
+        return with_best(tree, number, facts, after)
 
     verdict = tree.ledger.phase(number, "gate", work)
     tree.say(f"version {number}: {verdict['words']}")
@@ -35,7 +35,6 @@ def better(tree: Tree, before: Evidence, after: Evidence, patch: Patch | None) -
 
 def with_best(tree: Tree, number: int, facts: dict[str, Any], after: Evidence) -> dict[str, Any]:
     """What the gate says of a version, how it compares to no training, and what is best now."""
-    assert tree.base is not None
     beside = better(tree, Evidence(tree.base_gate(), {}), after, None)
     facts = {**facts, "base": beside_base(beside)}
     gates = tree.valid_gates | ({number: facts} if facts["keep"] else {})

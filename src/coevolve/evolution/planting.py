@@ -36,8 +36,6 @@ def plant(tree: Tree) -> None:
         facts = tree.grown(0).gate
         words = f"root: {rate_of(facts):.1%} of {facts['n']} attempts at gate tasks are valid"
         facts = {**facts, "verdict": "root", "keep": True, "words": words}
-        if tree.base is None:
-            return facts
         return with_best(tree, 0, facts, evidence(tree, tree.health(), 0))
 
     def noise() -> dict[str, Any]:
@@ -57,8 +55,7 @@ def plant(tree: Tree) -> None:
         found = noise_of(tree.gate(0), repeated, trained, evolution.seed)
         return {**found.as_json(), "spent": sum(spent, Spent()).model_dump()}
 
-    if ledger.find("phase/0/patch") is None:  # a run begun without it ends as it would have
-        measure_base(ledger, tree.measuring)
+    measure_base(ledger, tree.measuring)
     ledger.phase(0, "patch", lambda: record_of(root, author="start"))
     ledger.phase(0, "train", train)
     ledger.phase(0, "dev", lambda: tree.grown(0).dev)

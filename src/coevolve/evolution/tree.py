@@ -9,7 +9,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.engineers.trainer import Trainer
 from coevolve.evidence.health import Diagnosis, Health
-from coevolve.evolution.best import Best, best_of, best_unmeasured, rate_of, strongest
+from coevolve.evolution.best import Best, best_of, rate_of, strongest
 from coevolve.evolution.deciding import base_place
 from coevolve.evolution.growing import Grow, Grown, Order, grown, place_order
 from coevolve.evolution.measuring import Measuring
@@ -95,10 +95,9 @@ class Tree:
         return [version for version in self.versions if version.verdict != "rejected"]
 
     @property
-    def base(self) -> dict[str, Any] | None:
-        """How the policy before any training was measured; None in a run that never did."""
-        event = self.ledger.find("phase/0/base")
-        return event.payload if event else None
+    def base(self) -> dict[str, Any]:
+        """How the policy before any training was measured."""
+        return self.recorded(0, "base")
 
     def base_gate(self) -> list[Rollout]:
         """The gate rollouts of the policy before any training, read back."""
@@ -119,8 +118,7 @@ class Tree:
     @property
     def best(self) -> Best:
         """What the run would end with now."""
-        base = self.base
-        return best_of(base, self.valid_gates) if base else best_unmeasured(self.valid_gates)
+        return best_of(self.base, self.valid_gates)
 
     @property
     def best_policy(self) -> str:
