@@ -39,7 +39,7 @@ test: .venv/ready-dev
 	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 slow: .venv/ready-dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow --timeout 3600
 
 check: .venv/ready-dev
 	$(BIN)/ruff format --check .
@@ -53,7 +53,7 @@ pictures: .venv/ready-dev
 	    -k path_length.min=4 -k detour.min=2
 	$(BIN)/coevolve tasks show $(DEMO)/one.jsonl --picture docs/images/lake.gif
 	$(BIN)/coevolve evaluate --policy greedy --policy prioritised --heatmap docs/images/rates.png
-	$(BIN)/coevolve run --output $(DEMO)/runs/demo -e frontier -e learnability
+	$(BIN)/coevolve run --output $(DEMO)/runs/demo
 	$(BIN)/python docs/pictures.py $(DEMO)/runs docs/images
 
 fuzz: .venv/ready-dev

@@ -87,6 +87,7 @@ def rollouts(
         "bucket": maps(["size", "agents"], [rng.integers(3, 9, n).astype(str), np.full(n, "2")]),
         "messages": messages(rng, pool, turns, tools),
         "reward": pyarrow.array(reward),
+        "shaped": pyarrow.array(reward, mask=np.full(n, not training)),
         "components": maps(["accuracy", "bonus"], [reward * 0.8, np.full(n, 0.2)]),
         "valid": pyarrow.array(valid),
         "optimal": pyarrow.array(optimal),

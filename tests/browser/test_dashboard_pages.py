@@ -56,6 +56,10 @@ def address(root: Path) -> Iterator[str]:
         assert found
         yield found.group()
         server.terminate()
+        try:
+            server.wait(60)
+        finally:
+            server.kill()
 
 
 @pytest.fixture(scope="module")
