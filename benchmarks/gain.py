@@ -20,7 +20,7 @@ from coevolve.evaluation.seeds import student
 
 KNOBS = ("agents2.share=0.4", "agents3.share=0.3", "agents4.share=0.2", "agents5.share=0.1")
 """The mix of boards that is trained on and measured."""
-RECIPE = ["steps=100", "learning_rate=3e-5", "max_tokens=128"]
+RECIPE = ["steps=100", "learning_rate=5e-5", "max_tokens=128"]
 """What two cores do within five minutes."""
 
 

@@ -20,7 +20,7 @@ def interval(rate: Rate) -> str:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    return "–" if value is None else f"{value:.{digits}g}"
+    return "–" if value is None else f"{value + 0.0:.{digits}g}"  # no minus zero
 
 
 def count(value: float) -> str:
