@@ -90,18 +90,14 @@ class RateChart(NamedTuple):
 
 
 def rate_chart(facts: Any) -> RateChart | None:
-    """Gate and dev rates over the rounds, the base policy first; what was not kept is hollow.
-
-    A tree has its start as its version 0.
-    """
+    """Gate and dev rates over the rounds, the base policy first; what was not kept is hollow."""
     found: list[tuple[str, int, Rate, bool]] = []
-    first = 0 if facts.word == "version" else 1
-    if first and facts.headline.base:
+    if facts.headline.base:
         found.append(("gate", 0, facts.headline.base, False))
     for one in facts.rounds:
         reverted = one.verdict.keep is False
         found += [
-            (name, one.number + first, rate, reverted)
+            (name, one.number + 1, rate, reverted)
             for name, rate in (("gate", one.gate), ("dev", one.dev))
             if rate
         ]
@@ -113,8 +109,8 @@ def rate_chart(facts: Any) -> RateChart | None:
     )
     step = 0.05 if most - least <= 0.3 else 0.1 if most - least <= 0.6 else 0.2
     low, high = step * int(least / step), min(1.0, (int(20 * most) + 1) / 20)
-    rounds = len(facts.rounds) + first
-    names = ["base"] * first + [str(one.number) for one in facts.rounds]
+    rounds = len(facts.rounds) + 1
+    names = ["base", *(str(one.number) for one in facts.rounds)]
     left, right, top, bottom, gap = 44, 14, 10, 210, max(34, 260 // max(1, rounds - 1))
     width = left + right + gap * max(1, rounds - 1) + 30
 
