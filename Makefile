@@ -20,6 +20,7 @@ SECONDS := 60
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[draw,train]"
+	$(BIN)/coevolve tasks generate --count 1 --output .venv/first.jsonl  # compiles the solver
 	touch $@
 
 .venv/ready-dev: .venv/ready
