@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("duckdb", reason="evidence is asked through duckdb, of the extra `evidence`")
+pytest.importorskip("duckdb", reason="diagnostics need the extra `serve`")
 pytest.importorskip("pandas", reason="the peer is pandas")
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -34,7 +34,7 @@ SLOW = {
     "test_tampering": "diagnostic tests_changed",
     "brevity_reward": "backtest",
     "debugging_reward": "backtest",
-    "echo_trap": "diagnostic echo",
+    "echo_trap": "diagnostic hacked_reward, echo",
     "contamination": "diagnostic contamination",
     "exploration": "",
     "clear_issues": "",
@@ -52,9 +52,7 @@ def check(name: str, folder: Path) -> None:
     row = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
     assert row.right, row.ours.words
     assert row.score.kept, row.score.words
-    kind, _, reason = (FAST | SLOW)[name].partition(" ")
-    assert row.ours.by.startswith(kind), row.ours
-    assert not reason or reason in row.ours.by.partition(" ")[2].split(", "), row.ours
+    assert row.ours.by.startswith((FAST | SLOW)[name]), row.ours
     if row.trained:
         assert not row.trained.kept, row.trained.words
     again = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
@@ -139,7 +137,7 @@ def test_a_mixture_remembers_what_was_valid() -> None:
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [
-        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic echo"),
+        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic hacked_reward, echo"),
         ({"change": {"mean": -0.2, "low": -0.3, "high": -0.1}}, "gate: worse"),
         ({"broken": {"size 3": {}}}, "protected bucket"),
         ({"change": {"mean": 0.1, "low": -0.1, "high": 0.2}}, "gate: not beyond chance"),

@@ -4,9 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
-from fastapi.testclient import TestClient
+from web import client
 
 from coevolve.cli.serving import TOKEN, bound, chosen_token
 from coevolve.core.errors import UserError
@@ -54,7 +52,7 @@ def test_arms_are_compared_with_paired_intervals(tmp_path: Path) -> None:
         result = ArmResult(job=job, policy="p", ended="done", tasks_hash=f"{job.seed}", valid=valid,
                            optimal=valid, train_rollouts=100, seconds=5.0)  # fmt: skip
         (folder / "result.json").write_text(result.model_dump_json())
-    web = TestClient(make_app(tmp_path), base_url="http://localhost")  # type: ignore[arg-type]
+    web = client(tmp_path)
     found = web.get("/compare/two?format=json").json()
     assert [row["arm"] for row in found["rows"]] == ["frontier", "fixed", "untrained"]
     assert (found["reference"], found["done"]) == ("fixed", 9)

@@ -9,9 +9,7 @@ from urllib.parse import quote
 import pytest
 from runs import HOSTILE, make_run
 from served import hostile_folder
-
-pytest.importorskip("fastapi", reason="the dashboard needs the extra `serve`")
-from fastapi.testclient import TestClient
+from web import TestClient, client
 
 from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.guard import host_of, is_local
@@ -42,7 +40,7 @@ class Read(HTMLParser):
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[TestClient, str]:
     root = tmp_path_factory.mktemp("hostile")
     folder = hostile_folder(root)
-    return TestClient(make_app(root), base_url="http://localhost"), folder.name  # type: ignore[arg-type]
+    return client(root), folder.name
 
 
 def addresses(web: TestClient, name: str) -> list[str]:
@@ -113,7 +111,7 @@ def test_no_address_leaves_the_folder(tmp_path: Path, path: str) -> None:
         with Ledger.create(place, {"name": "x"}) as ledger:
             ledger.note("warning", words=words)
     (root / "linked").symlink_to(tmp_path / "secret", target_is_directory=True)
-    web = TestClient(make_app(root), base_url="http://localhost")  # type: ignore[arg-type]
+    web = client(root)
     for address in (f"/runs/{path}", f"/static/{path}", f"/compare/{path}"):
         answer = web.get(address)
         assert answer.status_code in (404, 400, 307), address
@@ -140,7 +138,7 @@ def form_of(web: TestClient) -> dict[str, str]:
 
 def test_only_the_page_itself_can_answer(tmp_path: Path) -> None:
     number = waiting_run(tmp_path / "run")
-    web = TestClient(make_app(tmp_path), base_url="http://localhost")  # type: ignore[arg-type]
+    web = client(tmp_path)
     stranger = TestClient(web.app, base_url="http://localhost")
     form = form_of(web)
     assert form["question"] == str(number)
@@ -175,7 +173,7 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
     rounds = make_run(tmp_path / "run", ("prioritised", "greedy"), approval=["proposal"])
     thread = threading.Thread(target=rounds.run, daemon=True)
     thread.start()
-    web = TestClient(make_app(tmp_path), base_url="http://localhost")  # type: ignore[arg-type]
+    web = client(tmp_path)
     for decision, note in (("revise", "fewer holes"), ("approve", "")):
         for _ in range(200):
             if "This run waits for you" in web.get("/runs/run").text:
@@ -193,7 +191,7 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
 
 
 def test_cookies_are_of_this_site_alone(tmp_path: Path) -> None:
-    web = TestClient(make_app(tmp_path), base_url="http://localhost")  # type: ignore[arg-type]
+    web = client(tmp_path)
     cookie = web.get("/").headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
