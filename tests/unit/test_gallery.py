@@ -137,7 +137,7 @@ def test_a_mixture_remembers_what_was_valid() -> None:
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [
-        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic hacked_reward, echo"),
+        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic echo"),
         ({"change": {"mean": -0.2, "low": -0.3, "high": -0.1}}, "gate: worse"),
         ({"broken": {"size 3": {}}}, "protected bucket"),
         ({"change": {"mean": 0.1, "low": -0.1, "high": 0.2}}, "gate: not beyond chance"),
