@@ -9,6 +9,7 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evolution import arms
 from coevolve.harness.comparison import Comparison, make_comparison
@@ -37,8 +38,6 @@ def comparison(**changes: Any) -> Comparison:
 class Pretended:
     """An engine that takes a moment, and whose policy is decided by its tasks."""
 
-    name = "pretended"
-
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds, self.stages = seconds, []  # type: ignore[var-annotated]
 
@@ -49,8 +48,8 @@ class Pretended:
         policy = ("greedy", "prioritised", "waiter")[mixed % 3]
         return Result(policy=policy, steps=stage.recipe.steps, rollouts=64, tokens=640, seconds=1.0)
 
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 def quick(folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
@@ -37,8 +38,6 @@ def metrics(number: int, step: int) -> dict[str, float]:
 class Pretended:
     """An engine whose rounds end with these scripts, one after the other, each as a checkpoint."""
 
-    name = "pretended"
-
     def __init__(self, scripts: Sequence[str]) -> None:
         self.scripts = scripts
 
@@ -51,8 +50,8 @@ class Pretended:
         (stage.folder / "steps.jsonl").write_text("\n".join(lines) + "\n")
         return Result(policy=str(policy), steps=STEPS, rollouts=32, tokens=4000, seconds=0.001)
 
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 class Saying:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.trainer import Lineage, Suggestion, Trainer
 from coevolve.engines.base import Observe, Result, Stage
@@ -31,8 +32,6 @@ SCRIPTS = {1.0: "greedy", 0.9: "prioritised", 0.8: "random", 0.7: "greedy"}
 class Pretended:
     """An engine that writes down a script for a checkpoint."""
 
-    name = "pretended"
-
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         policy = stage.folder / "policy"
         policy.mkdir(parents=True, exist_ok=True)
@@ -46,8 +45,8 @@ class Pretended:
         write(rollouts, stage.folder / "rollouts" / "step-000001-0.parquet")
         return Result(policy=str(policy), steps=stage.recipe.steps, rollouts=32, tokens=4_000)
 
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 class Listed:

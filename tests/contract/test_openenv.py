@@ -19,6 +19,7 @@ from processes import coevolve
 from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split, split_of
+from coevolve.domains.base import Domain
 from coevolve.domains.check import conformance
 from coevolve.domains.openenv import semantics
 from coevolve.domains.openenv.connection import Lines, Play, Refused
@@ -329,14 +330,12 @@ def test_mistakes_are_named(guessing: str, opened, monkeypatch: pytest.MonkeyPat
 class Pretended:
     """An engine whose every round ends with a policy that solves everything."""
 
-    name = "pretended"
-
     def train(self, stage: Stage, tasks, observe=None) -> Result:
         assert {task.split for task in tasks} == {"train"}
         return Result(policy="oracle", steps=1, rollouts=8)
 
-    def settings(self, stage: Stage) -> list[tuple[str, object, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 def test_rounds_make_a_served_domain_of_several_turns_harder(served, tmp_path: Path) -> None:

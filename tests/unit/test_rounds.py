@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
@@ -25,8 +26,6 @@ SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
 class Pretended:
     """An engine whose rounds end with these policies, one after the other."""
 
-    name = "pretended"
-
     def __init__(self, *policies: str) -> None:
         self.policies, self.stages = policies, []  # type: ignore[var-annotated]
 
@@ -35,8 +34,8 @@ class Pretended:
         policy = self.policies[int(stage.folder.parent.name)]
         return Result(policy=policy, steps=1, rollouts=32)
 
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 class Raising:

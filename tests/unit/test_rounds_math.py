@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.registry import make_engineer
 from coevolve.engines.base import Observe, Result, Stage
@@ -20,8 +20,6 @@ MATH = get_domain("math")
 class Pretended:
     """An engine whose rounds end with these policies, one after the other."""
 
-    name = "pretended"
-
     def __init__(self, *policies: str) -> None:
         self.policies = policies
 
@@ -29,8 +27,8 @@ class Pretended:
         assert {task.split for task in tasks} == {"train"}
         return Result(policy=self.policies[int(stage.folder.parent.name)], steps=1, rollouts=8)
 
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
+    def check(self, model: str, domain: Domain) -> None:
+        pass
 
 
 def test_frontier_makes_solved_math_harder(tmp_path: Path) -> None:

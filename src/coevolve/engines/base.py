@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
 from coevolve.core.rollout import Value
 from coevolve.core.task import Task
+from coevolve.domains.base import Domain
 from coevolve.engines.watch import Limits
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
@@ -73,12 +74,10 @@ Observe = Callable[[Progress], None]
 class Engine(Protocol):
     """Anything that trains."""
 
-    name: str
+    def check(self, model: str, domain: Domain) -> None:
+        """Refuse a policy that cannot be trained, before anything is begun."""
+        ...
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         """Train, or finish what was begun in the stage's folder."""
-        ...
-
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        """What is derived from the recipe: name, value and reason."""
         ...

@@ -28,7 +28,7 @@ from coevolve.harness.experiment import Experiment, Plan, make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.models import anywhere, find
+from coevolve.policies.models import anywhere
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -51,22 +51,11 @@ def create(
 def check_plan(plan: Plan, engine: Engine) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = get_domain(plan.domain)
-    if engine.name == "trl":  # others may train what they like
-        check_trainable(plan.policy, domain)
+    engine.check(plan.policy, domain)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.measured.knobs)
     return domain
-
-
-def check_trainable(policy: str, domain: Domain) -> None:
-    """Refuse what is no model with weights."""
-    if policy in domain.scripts or policy.endswith(".gguf") or "://" in policy:
-        raise UserError(
-            f"policy '{policy}' cannot be trained: give pocket, smollm2, a folder with "
-            "config.json, or a hub id such as Qwen/Qwen3-4B"
-        )
-    find(policy)
 
 
 def check(experiment: Experiment) -> None:

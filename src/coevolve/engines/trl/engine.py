@@ -29,7 +29,7 @@ from coevolve.engines.trl.sieve import Sieve
 from coevolve.harness.expression import expression
 from coevolve.harness.shaping import FACTS
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
-from coevolve.policies.models import Loaded, load, without_bars
+from coevolve.policies.models import Loaded, find, load, without_bars
 
 
 class Parts(NamedTuple):
@@ -46,11 +46,18 @@ class Parts(NamedTuple):
 class TrlEngine:
     """Trains transformers models with TRL. A stage that was cut off goes on where it was."""
 
-    name = "trl"
-
     def __init__(self, domains: dict[str, Domain] | None = None) -> None:
         self.domains = domains or {}
         """Domains that are not registered, by name."""
+
+    def check(self, model: str, domain: Domain) -> None:
+        """Refuse what is no model with weights."""
+        if model in domain.scripts or model.endswith(".gguf") or "://" in model:
+            raise UserError(
+                f"policy '{model}' cannot be trained: give pocket, smollm2, a folder with "
+                "config.json, or a hub id such as Qwen/Qwen3-4B"
+            )
+        find(model)
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         """Train, or finish what was begun in the stage's folder."""

@@ -6,7 +6,6 @@ a choice among scripts.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,10 +27,11 @@ from coevolve.policies.base import Sampling
 class MixtureEngine:
     """Implements the `Engine` protocol."""
 
-    name = "mixture"
-
     def __init__(self, domain: Domain, scripts: Scripts, start: Mixture) -> None:
         self.domain, self.scripts, self.start = domain, scripts, start
+
+    def check(self, model: str, domain: Domain) -> None:
+        """A mixture starts from shares of its own, whatever the name."""
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         recipe, mixture, memory = stage.recipe, self.start, Memory()
@@ -81,9 +81,6 @@ class MixtureEngine:
             one.model_copy(update={"step": step, "group": f"{step}/{place // group}"})
             for place, one in enumerate(played)
         ]
-
-    def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
-        return []
 
 
 def advantages(rewards: Numbers, group: int) -> Numbers:
