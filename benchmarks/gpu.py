@@ -96,9 +96,11 @@ def steps_of(folder: Path) -> dict[str, Any]:
 def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     """A warm start, then GRPO."""
     count = 8 if quick else 1000
-    warm = {"steps": 2, "tasks": 8} if quick else {"steps": 120, "tasks": 192}
+    warm = {"steps": 2, "tasks": 8} if quick else {"steps": 120, "tasks": 192, "micro_batch": 96}
     grpo = (
-        {"steps": 2, "tasks": 2, "group": 4} if quick else {"steps": 30, "tasks": 32, "group": 16}
+        {"steps": 2, "tasks": 2, "group": 4}
+        if quick
+        else {"steps": 30, "tasks": 32, "group": 16, "micro_batch": 128}
     )
     report: dict[str, Any] = {}
     report["warm"] = timed(

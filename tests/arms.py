@@ -3,13 +3,12 @@
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evolution import arms
 from coevolve.harness.comparison import Comparison, make_comparison
@@ -48,7 +47,7 @@ class Pretended:
         policy = ("greedy", "prioritised", "waiter")[mixed % 3]
         return Result(policy=policy, steps=stage.recipe.steps, rollouts=64, tokens=640, seconds=1.0)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 

@@ -58,7 +58,10 @@ def lineage(readings=None, versions=None, parent=None, domain=None, n=1_000, **f
     all_versions = tuple(versions or (root(),))
     rounds = {
         one.number: finished(
-            one.number, dev=by_size({3: 0.9, 8: 0.5}), train=by_size({3: 0.9, 8: 0.5}, groups=9)
+            one.number,
+            dev=by_size({3: 0.9, 8: 0.5}),
+            train=by_size({3: 0.9, 8: 0.5}, groups=9),
+            verdict="kept" if one.valid else "reverted",
         )
         for one in all_versions
     }

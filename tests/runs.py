@@ -1,12 +1,11 @@
 """A small whole run to look at: scripts for policies, and an engine that pretends to train them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
@@ -50,7 +49,7 @@ class Pretended:
         (stage.folder / "steps.jsonl").write_text("\n".join(lines) + "\n")
         return Result(policy=str(policy), steps=STEPS, rollouts=32, tokens=4000, seconds=0.001)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 
@@ -107,5 +106,5 @@ def make_run(
     )  # fmt: skip
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
     measuring = Measuring(experiment, LAKE, load)
-    engineers = lambda checkpoint: {"saying": Saying(words)}  # noqa: E731
+    engineers = lambda checkpoint: {"saying": lambda: Saying(words)}  # noqa: E731
     return Rounds(experiment, ledger, LAKE, Pretended(scripts), engineers, measuring)

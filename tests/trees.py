@@ -4,12 +4,11 @@ What a stage ends with follows from its recipe: `temperature` picks a script, so
 are good or bad as a test wants them. Training rollouts are real attempts of that script.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.trainer import Lineage, Suggestion, Trainer
 from coevolve.engines.base import Observe, Result, Stage
@@ -45,7 +44,7 @@ class Pretended:
         write(rollouts, stage.folder / "rollouts" / "step-000001-0.parquet")
         return Result(policy=str(policy), steps=stage.recipe.steps, rollouts=32, tokens=4_000)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 

@@ -81,7 +81,7 @@ VIEWS = {
         knobs=SPACE.project({"size4.data_ratio": 1, "agents2.share": 0, "agents8.share": 1}),
     ),
     "kept": lambda: two_rounds("kept", SPACE.random(1)),
-    "reverted": lambda: two_rounds("Reverted: worse by 3 points", SPACE.random(1)),
+    "reverted": lambda: two_rounds("reverted", SPACE.random(1)),
     "all reverted": lambda: view(
         finished(0, knobs=SPACE.random(3), train=full(0.2), verdict="reverted")
     ),

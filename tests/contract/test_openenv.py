@@ -5,7 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from processes import coevolve
 from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split, split_of
-from coevolve.domains.base import Domain
 from coevolve.domains.check import conformance
 from coevolve.domains.openenv import semantics
 from coevolve.domains.openenv.connection import Lines, Play, Refused
@@ -28,7 +27,7 @@ from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.domains.openenv.process import started
 from coevolve.domains.openenv.trials import Solution, solutions
 from coevolve.domains.registry import get_domain, members
-from coevolve.engineers.registry import make_engineer
+from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
 from coevolve.evolution.measuring import Measuring
@@ -334,7 +333,7 @@ class Pretended:
         assert {task.split for task in tasks} == {"train"}
         return Result(policy="oracle", steps=1, rollouts=8)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 
@@ -351,7 +350,7 @@ def test_rounds_make_a_served_domain_of_several_turns_harder(served, tmp_path: P
     ledger = Ledger.create(tmp_path / "run", experiment.model_dump(mode="json"))
     rounds = Rounds(
         experiment, ledger, served, Pretended(),
-        lambda checkpoint: {"frontier": make_engineer("frontier")}, measuring,
+        lambda checkpoint: {"frontier": FrontierEngineer}, measuring,
     )  # fmt: skip
     standing = rounds.run()
     assert [past.verdict.split(":")[0] for past in standing.history] == ["kept", "kept"]

@@ -59,8 +59,7 @@ def test_no_adversary_ends_worse_than_doing_nothing(
     change = paired(gate_rates(fixed), gate_rates(rounds), seed=0)
     assert change.high >= -rounds.experiment.gate.margin
     (proposal,) = rounds.ledger.phase(0, "propose", dict)["proposals"][name]
-    if name not in HARMFUL and name != "bad-injected":
-        assert proposal["failure"]
+    assert bool(proposal["failure"]) == (name not in HARMFUL and name != "bad-injected")
     probes = rounds.ledger.phase(0, "backtest", dict)["probes"]
     assert probes[0]["name"] == "incumbent"
     past = rounds.run().history

@@ -64,8 +64,8 @@ def test_what_would_run_is_shown() -> None:
     plan = said_by("main", "--dry-run", "--seeds", "2", "-a", "fixed", "-a", "bandit", "--json")
     facts = json.loads(plan)
     assert facts["seeds"] == [0, 1]
-    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 640, "measure": 2900}
-    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 640 + 2900))
+    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 1600, "measure": 2900}
+    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 1600 + 2900))
     shown = coevolve("compare", "gate", "--dry-run").stdout
     assert "random-unguarded" in shown
     assert "4,608" in shown

@@ -55,7 +55,9 @@ def test_less_or_equal_signal_does_not() -> None:
 def test_forgetting_what_is_solved_is_held_against_a_proposal() -> None:
     assert choose({3: 1.0, 8: 0.1}, {8: 0.5}, most_forgotten=0.5) == "incumbent"
     assert choose({3: 1.0, 8: 0.1}, {3: 1.0, 8: 0.5}, most_forgotten=0.5) == "frontier"
-    assert forgotten(cells_of(answers({8: 0.5}, 40, 1)), cells_of(answers({3: 1.0}, 40, 1))) == 1.0
+    lost = forgotten(cells_of(answers({8: 0.5}, 40, 1)), cells_of(answers({3: 1.0}, 40, 1)))
+    assert (lost.value, lost.successes == lost.n) == (1.0, True)
+    assert 0 < lost.low < lost.high == 1
 
 
 def test_switched_off_it_takes_the_first_proposal() -> None:

@@ -7,6 +7,7 @@ import pytest
 from arms import comparison
 
 from coevolve.core.errors import UserError
+from coevolve.domains.registry import get_domain
 from coevolve.engineers.context import VARIANTS
 from coevolve.evolution.assembly import check
 from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
@@ -61,8 +62,11 @@ def test_equal_rollouts_in_another_shape_may_be_compared() -> None:
 def test_expected_rollouts() -> None:
     untrained, fixed, *_ = comparison().jobs()
     assert expected(untrained) == (0, 0, 40)
-    # two rounds of 2 x 4 x 8; one backtest of two candidates; gate 3 times, dev twice, fresh tasks
-    assert expected(fixed) == (128, 2 * 8 * 2, 3 * 40 + 2 * 24 + 40)
+    # two rounds of 2 x 4 x 8; one backtest of up to 5; gate 3 times, dev twice, fresh tasks
+    assert expected(fixed) == (128, 5 * 8 * 2, 3 * 40 + 2 * 24 + 40)
+    measured = {"dev": 24, "gate": 40, "samples": 3}
+    twice = comparison(experiment={"rounds": 2, "measured": measured}).jobs()
+    assert [expected(job).measure for job in twice[:2]] == [3 * 40, 3 * (3 * 40 + 2 * 24 + 40)]
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
@@ -72,7 +76,7 @@ def test_shipped_comparisons_are_valid(name: str) -> None:
     assert found.reference == "fixed"
     for job in found.jobs():
         assert job.experiment.policy == ("smollm2" if name == "language" else "pocket")
-        check(job.experiment)
+        check(job.experiment, get_domain(job.experiment.domain))
 
 
 def test_the_paper_is_among_them() -> None:
@@ -106,4 +110,4 @@ def test_names_in_an_arm_are_checked_before_anything_runs() -> None:
         {"name": "x", "seeds": 1, "arms": {"a": {"context": ["F", "Q"]}}}, "test"
     )
     with pytest.raises(UserError, match="unknown context module 'Q'"):
-        check(wrong.experiment_of("a", 0))
+        check(wrong.experiment_of("a", 0), get_domain("lake"))

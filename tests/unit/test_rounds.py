@@ -1,6 +1,6 @@
 """The rounds, with scripts for policies: what is kept, what is reverted, and what is proposed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evolution.deciding import first_knobs
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.rounds import Rounds, Standing
 from coevolve.harness.experiment import make_experiment
@@ -34,7 +34,7 @@ class Pretended:
         policy = self.policies[int(stage.folder.parent.name)]
         return Result(policy=policy, steps=1, rollouts=32)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 
@@ -65,7 +65,7 @@ def make(folder: Path, *policies: str, **changes: Any) -> tuple[Rounds, Pretende
         experiment, LAKE, lambda name: (ScriptedPolicy(LAKE, Path(name).name), "")
     )
     ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
-    engineers = lambda checkpoint: {"raising": Raising()}  # noqa: E731
+    engineers = lambda checkpoint: {"raising": Raising}  # noqa: E731
     return Rounds(experiment, ledger, LAKE, engine, engineers, measuring), engine
 
 
@@ -73,11 +73,38 @@ def test_better_is_kept_worse_is_reverted(tmp_path: Path) -> None:
     rounds, engine = make(tmp_path / "run", "prioritised", "random", "prioritised")
     standing = rounds.run()
     assert standing.policy == "prioritised"
-    verdicts = [past.verdict.split(":")[0] for past in standing.history]
-    assert verdicts == ["kept", "reverted", "kept"]
+    assert [past.verdict for past in standing.history] == ["kept", "reverted", "kept"]
     starts = [stage.model for stage, _ in engine.stages]
     assert starts == ["greedy", "prioritised", "prioritised"]
     assert rounds.ledger.state() == "done"
+
+
+def test_reverted_twice_it_goes_back_to_the_first_knobs(tmp_path: Path) -> None:
+    rounds, engine = make(
+        tmp_path / "run", "random", "random", "prioritised", policy="prioritised",
+        backtest={"on": False},
+    )  # fmt: skip
+    history = rounds.run().history
+    assert [past.verdict for past in history] == ["reverted", "reverted", "kept"]
+    holes = [past.knobs["size3.hole_ratio"] for past in history]
+    assert holes[0] < holes[1] == holes[2]
+    assert [stage.model for stage, _ in engine.stages] == ["prioritised"] * 3
+
+
+def test_named_shares_are_all_there_is_of_their_group(tmp_path: Path) -> None:
+    for start in ("default", "random"):
+        knobs = first_knobs(make(tmp_path / start, start=start)[0].experiment, LAKE.space)
+        assert {n: v for n, v in knobs.items() if n.endswith("data_ratio") and v} == {
+            "size3.data_ratio": 0.5, "size4.data_ratio": 0.5,
+        }  # fmt: skip
+
+
+def test_engineers_see_their_own_words_and_nothing_of_the_gate(tmp_path: Path) -> None:
+    rounds, _ = make(
+        tmp_path / "run", "prioritised", "prioritised", "prioritised", backtest={"on": False}
+    )
+    history = rounds.run().history
+    assert [past.explanation for past in history] == ["", "round 0: kept ", "round 1: kept "]
 
 
 def test_switched_off_nothing_is_reverted(tmp_path: Path) -> None:
@@ -121,7 +148,7 @@ def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
             ("approve", ""),
             ("revise", "fewer holes"),
             ("approve", ""),
-            ("approve", ""),
+            ("revise", "larger boards"),
             ("abort", "no"),
         ]
     )
@@ -144,6 +171,14 @@ def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert len(engine.stages) == 2
     assert rounds.ledger.state() == "stopped"
+    end = rounds.ledger.last()
+    assert (end.kind, end.payload["policy"]) == ("stopped", "greedy")
+    assert end.payload["reason"] == "aborted at the proposal of round 1: no"
+    asked_for = rounds.ledger.events("asked")[1].payload["question"]["proposals"]["raising"]
+    assert "size3.hole_ratio: 0.2 → " in asked_for
+    second = rounds.ledger.phase(1, "propose", dict)
+    assert second["note"] == "larger boards"
+    assert "larger boards" in second["proposals"]["raising"][0]["explanation"]
     revised = rounds.ledger.phase(0, "propose-1", dict)["proposals"]["raising"][0]["explanation"]
     assert "fewer holes" in revised
 

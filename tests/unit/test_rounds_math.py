@@ -1,12 +1,11 @@
 """The rounds on math, with scripts for policies and our own rule as the engineer."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
-from coevolve.engineers.registry import make_engineer
+from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.rounds import Rounds
@@ -27,7 +26,7 @@ class Pretended:
         assert {task.split for task in tasks} == {"train"}
         return Result(policy=self.policies[int(stage.folder.parent.name)], steps=1, rollouts=8)
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         pass
 
 
@@ -44,7 +43,7 @@ def test_frontier_makes_solved_math_harder(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "run", experiment.model_dump(mode="json"))
     rounds = Rounds(
         experiment, ledger, MATH, Pretended("oracle", "silent", "oracle"),
-        lambda checkpoint: {"frontier": make_engineer("frontier")}, measuring,
+        lambda checkpoint: {"frontier": FrontierEngineer}, measuring,
     )  # fmt: skip
     standing = rounds.run()
     verdicts = [past.verdict.split(":")[0] for past in standing.history]

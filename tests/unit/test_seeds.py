@@ -36,6 +36,14 @@ def test_one_seed_is_counted_by_tasks() -> None:
     assert moved.p < 0.001
 
 
+def test_several_answers_to_a_task_count_as_one() -> None:
+    """Every task tried four times, all with one result: no more is known than from one try."""
+    once, four = outcomes(0.5), [[sum([value] * 4) / 4 for value in outcomes(0.5)[0]]]
+    assert mean_rate(four) == mean_rate(once)
+    apart = mean_rate([[0.5] * 100])
+    assert (apart.mean, apart.n) == (0.5, 100)
+
+
 def test_pairing_by_seed_sees_what_unpaired_seeds_would_not() -> None:
     before, after = outcomes(0.2, 0.5, 0.8), outcomes(0.25, 0.56, 0.84)
     found = change(before, after)

@@ -1,5 +1,6 @@
 """Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
 import torch
+from safetensors.torch import load_file
 from training import Flat, Guessing, Looking, Words, lake_tasks, stage, weights
 
 from coevolve.core.errors import EngineError, UserError
+from coevolve.engines.base import Progress
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.engine import TrlEngine
@@ -89,7 +92,17 @@ def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> N
     for row in rows:
         assert row["completion_tokens"] <= 60
         assert dict(row["components"])["turns"] <= 3
+        assert row["entropy"] is not None
     assert {row["stop"] for row in rows} & {"turns", "length"}
+
+
+def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:
+    from coevolve.engines.trl.turns import fitting
+    from coevolve.policies.generate import Answer
+
+    answer = Answer([5, 6, 7], [-0.1, -0.2, -0.3], [0.1, 0.2, 0.3], True)
+    assert fitting(answer, 3) == answer
+    assert fitting(answer, 2) == Answer([5, 6], [-0.1, -0.2], [0.1, 0.2], False)
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +184,56 @@ def test_adapters_are_trained_alone_and_loaded_again(tmp_path: Path) -> None:
     assert StageFolder(tmp_path / "b").lines()[-1]["kl"] >= 0
 
 
+def test_a_kl_term_holds_all_weights(tmp_path: Path) -> None:
+    domain = Words()
+    changes = {"steps": 2, "kl": 0.1, "learning_rate": 1e-3}
+    TrlEngine({"words": domain}).train(stage(tmp_path, recipe=changes), domain.tasks(4))
+    first, last = StageFolder(tmp_path).lines()
+    assert first["kl"] == pytest.approx(0.0, abs=1e-6)
+    assert last["kl"] > 0
+
+
+def test_an_adapter_that_is_held_by_a_kl_term_goes_on_where_it_was(tmp_path: Path) -> None:
+    domain = Words()
+    engine, tasks = TrlEngine({"words": domain}), domain.tasks(4)
+    changes = {"steps": 1, "lora": 4, "learning_rate": 1e-2}
+    begun = engine.train(stage(tmp_path / "begun", recipe=changes), tasks)
+    again = {"model": begun.policy, "recipe": {**changes, "steps": 4, "kl": 0.1}}
+
+    def cut(progress: Progress) -> None:
+        if progress.step == 3:
+            raise KeyboardInterrupt
+
+    engine.train(stage(tmp_path / "whole", **again), tasks)
+    with pytest.raises(KeyboardInterrupt):
+        engine.train(stage(tmp_path / "cut", **again), tasks, cut)
+    engine.train(stage(tmp_path / "cut", **again), tasks)
+    whole, found = (
+        load_file(tmp_path / name / "policy" / "adapter_model.safetensors")
+        for name in ("whole", "cut")
+    )
+    assert all(torch.equal(whole[name], found[name]) for name in whole)
+    assert not (tmp_path / "whole" / "policy" / "ref").exists()
+
+
+def test_an_adapter_remembers_how_it_was_taught(tmp_path: Path) -> None:
+    from coevolve.policies.models import load
+
+    warm = stage(tmp_path, kind="warm", style="compact", recipe={"steps": 1, "tasks": 2, "lora": 4})
+    result = TrlEngine().train(warm, lake_tasks(2))
+    assert load(result.policy).style("lake") == "compact"
+
+
+def test_groups_of_a_repeated_task_are_told_apart(tmp_path: Path) -> None:
+    domain = Words()
+    TrlEngine({"words": domain}).train(stage(tmp_path, recipe={"steps": 1}), domain.tasks(1))
+    rows = read(tmp_path / "rollouts").to_pylist()
+    assert {row["task_id"] for row in rows} == {"words-0"}
+    assert sorted((row["group"], row["sample"]) for row in rows) == [
+        (f"0/{group}", sample) for group in range(2) for sample in range(4)
+    ]
+
+
 @pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "bnpo", "gspo", "luspo", "sapo", "cispo"])
 def test_the_named_losses_train(tmp_path: Path, loss: str) -> None:
     domain = Words()
@@ -189,8 +252,21 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=said):
             settings.grpo(stage(tmp_path, recipe=changes), machine)
+    if find_spec("vllm") is None:
+        with pytest.raises(UserError, match="pip install vllm"):
+            settings.grpo(stage(tmp_path, recipe={"generator": "http://127.0.0.1:1"}), machine)
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):
         settings.grpo(stage(tmp_path, processes=3), machine)
+
+
+@pytest.mark.parametrize(("patience", "every", "limit"), [(5, 1, 5), (5, 2, 3), (20, 4, 6)])
+def test_the_last_good_checkpoint_outlives_the_watch(
+    tmp_path: Path, patience: int, every: int, limit: int
+) -> None:
+    machine = settings.Machine(cuda=False, mixes=False, size="small")
+    chosen = stage(tmp_path, limits={"patience": patience}, save_every=every)
+    found = {one.name: one.value for one in settings.common(chosen, machine, 8)}
+    assert found["save_total_limit"] == limit
 
 
 def test_every_setting_has_a_reason(tmp_path: Path) -> None:

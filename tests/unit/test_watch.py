@@ -42,6 +42,20 @@ def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:
     assert steps(bad, bad, {}, bad)[-1] is None
 
 
+def test_drift_is_watched_though_it_is_measured_at_some_steps_only() -> None:
+    watch, rare = Watch(Limits(patience=3)), {k: v for k, v in FINE.items() if k != "drift"}
+    found = [watch.see({**rare, "drift": 3.0} if step % 5 == 0 else rare) for step in range(4)]
+    assert found[:2] == [None, None]
+    assert "3 nats per token" in str(found[2])
+    assert "4 nats per token" in str(steps(*[{"kl": 4.0}] * 3)[-1])
+
+
+def test_rewards_below_zero_are_no_fall() -> None:
+    watch = Watch(Limits(patience=3))
+    told = [watch.see({**FINE, "reward": -0.3 + 0.01 * step}) for step in range(20)]
+    assert told == [None] * 20
+
+
 def test_a_reward_that_falls_apart_stops_a_stage() -> None:
     good, bad = [{}] * 4, [{"reward": 0.05}] * 5
     found = steps(*good, *bad)

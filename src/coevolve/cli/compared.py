@@ -109,8 +109,8 @@ def as_object(
                 **result.model_dump(mode="json", exclude={"job", "valid", "optimal"}),
                 "arm": result.job.arm,
                 "seed": result.job.seed,
-                "valid": [int(one) for one in result.valid],
-                "optimal": [int(one) for one in result.optimal],
+                "valid": [round(one, 4) for one in result.valid],
+                "optimal": [round(one, 4) for one in result.optimal],
             }
             for result in outcome.results
         ],

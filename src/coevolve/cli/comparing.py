@@ -133,6 +133,8 @@ def seeds_of(text: str) -> int | list[int]:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
         raise UserError(f"--seeds {text!r} is neither a number nor a list such as 0,3,7") from None
+    if not numbers:
+        raise UserError(f"--seeds {text!r} names none; give how many, or a list such as 0,3,7")
     return numbers[0] if "," not in text else numbers
 
 

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
+from coevolve.domains.registry import get_domain
 from coevolve.evaluation.arms import ArmResult, load_result
 from coevolve.evolution.arms import JOB
 from coevolve.evolution.assembly import check
@@ -44,7 +45,7 @@ def run_comparison(
     output = output.resolve()  # work may be done by processes that stand elsewhere
     jobs = {output / job.name: job for job in map(on_disk, comparison.jobs())}
     for job in jobs.values():
-        check(job.experiment)
+        check(job.experiment, get_domain(job.experiment.domain))
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
     if results:

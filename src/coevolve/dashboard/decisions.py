@@ -17,7 +17,7 @@ from coevolve.dashboard.shown import labels
 from coevolve.domains.knobs import Knobs
 from coevolve.engines.base import Result
 from coevolve.evaluation.paired import Difference
-from coevolve.evaluation.statistics import Rate
+from coevolve.evaluation.statistics import Interval, Rate
 
 
 class Verdict(NamedTuple):
@@ -39,12 +39,10 @@ class Probe(NamedTuple):
     changed: int | None
     """Knobs in use in which it differs from the incumbent."""
     alive: Rate
-    signal: float
-    low: float
-    high: float
+    signal: Interval
     better: float
-    forgotten: float
-    tokens: float
+    forgotten: Interval
+    tokens: Interval
 
 
 class Choice(NamedTuple):
@@ -157,7 +155,6 @@ def choice_of(record: Record, number: int, incumbent: Knobs | None) -> Choice | 
 
 def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
     alive = value["alive"]
-    low, high = value["signal_interval"]
     changed = None
     if incumbent is not None:
         knobs = incumbent.space.project(value["knobs"])
@@ -167,12 +164,10 @@ def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
         str(value["name"]),
         changed,
         Rate(alive["successes"], alive["n"], alive["low"], alive["high"]),
-        value["signal"],
-        low,
-        high,
+        Interval(value["signal"], *value["signal_interval"]),
         value["better"],
-        value["forgotten"],
-        value["tokens"],
+        Interval(value["forgotten"], *value["forgotten_interval"]),
+        Interval(value["tokens"], *value["tokens_interval"]),
     )
 
 

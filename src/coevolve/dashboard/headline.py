@@ -94,8 +94,10 @@ def best_words(record: Record, versions: Sequence[int]) -> str:
 def tested_of(value: dict[str, Any]) -> Tested | None:
     """What `coevolve final` recorded, as far as it can be read."""
     try:
-        first, last = (wilson(one["successes"], one["n"]) for one in (
-            value["first"]["valid"], value["last"]["valid"]))  # fmt: skip
+        first, last = (
+            Rate(one["successes"], one["n"], one["low"], one["high"])
+            for one in (value["first"]["valid"], value["last"]["valid"])
+        )
         change = difference(value["change"]["valid"])
         return Tested(first, last, change, int(value["tasks"])) if change else None
     except (KeyError, TypeError, ValueError):

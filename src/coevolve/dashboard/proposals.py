@@ -47,6 +47,7 @@ class Attempt(NamedTuple):
 
     number: int
     note: str
+    """What a person had asked for."""
     context: dict[str, str]
     """What model engineers were shown."""
     said: tuple[Said, ...]
@@ -54,27 +55,16 @@ class Attempt(NamedTuple):
 
 def attempts_of(record: Record, number: int, incumbent: Knobs | None) -> tuple[Attempt, ...]:
     """Every time that the engineers were asked in a round."""
-    notes = [
-        str(event.payload.get("note") or "revise")
-        for event in record.events
-        if event.kind == "answered" and event.round == number
-        and event.payload.get("decision") == "revise"
-    ]  # fmt: skip
-    found = []
-    for attempt in range(len(notes) + 1):
-        payload = record.payload(number, f"propose-{attempt}" if attempt else "propose")
-        if payload:
-            proposed = payload.get("proposals") or {}
-            said = tuple(
-                one
-                for name, proposals in proposed.items()
-                for one in heard(record, name, proposals, incumbent)
-            )
-            shown = {
-                name: told for name, proposals in proposed.items() if (told := seen(proposals))
-            }
-            note = written(notes[attempt - 1]) if attempt else ""
-            found.append(Attempt(attempt, note, shown, said))
+    found: list[Attempt] = []
+    while payload := record.payload(number, f"propose-{len(found)}" if found else "propose"):
+        proposed = payload.get("proposals") or {}
+        said = tuple(
+            one
+            for name, proposals in proposed.items()
+            for one in heard(record, name, proposals, incumbent)
+        )
+        shown = {name: told for name, proposals in proposed.items() if (told := seen(proposals))}
+        found.append(Attempt(len(found), written(payload.get("note", "")), shown, said))
     return tuple(found)
 
 

@@ -78,9 +78,7 @@ class KnobSpace:
         A group of which any member is named takes zero for the members that are not.
         """
         values = {name: knob.default for name, knob in self.knobs.items()}
-        for members in self.groups.values():
-            if any(name in changes for name in members):
-                values.update(dict.fromkeys(members, 0.0))
+        values.update(self.whole(changes))
         for name, value in changes.items():
             values[name] = self.check(name, value)
         for group, members in self.groups.items():
@@ -93,6 +91,11 @@ class KnobSpace:
         if problem := self.rule(values):
             raise KnobError(problem)
         return Knobs(self, values)
+
+    def whole(self, changes: Mapping[str, float]) -> dict[str, float]:
+        """`changes`, with zero for every other member of a group that they name a member of."""
+        named = [members for members in self.groups.values() if any(n in changes for n in members)]
+        return {**{name: 0.0 for members in named for name in members}, **changes}
 
     def check(self, name: str, value: float) -> float:
         """One value, or an error that names the knob, the value and its range."""

@@ -7,16 +7,15 @@ from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.engineering import table
 from coevolve.engineers.base import Proposal, View
+from coevolve.harness.rules import MOST_PROPOSALS
 from coevolve.policies.base import Policy, Prompt, Sampling
 
 MOST_TOKENS = 128
-ANSWERS = 4
-"""How many different answers are proposed at most: the first is the likeliest, the backtest picks
-the best."""
 
 
 class TaughtEngineer:
-    """Shows a policy the evidence as a table and takes its answers as proposals."""
+    """Shows a policy the evidence as a table and takes its answers as proposals, those that differ:
+    the first is the likeliest, and the backtest picks the best."""
 
     def __init__(self, name: str, policy: Policy) -> None:
         self.name, self.policy = name, policy
@@ -26,7 +25,7 @@ class TaughtEngineer:
         drawn = derive(seed, "taught engineer", self.name, view.last.number)
         greedy = Sampling(temperature=0, max_tokens=MOST_TOKENS, seed=drawn)
         free = greedy.model_copy(update={"temperature": 0.7})
-        others = [Prompt(prompt, None, sample) for sample in range(1, ANSWERS)]
+        others = [Prompt(prompt, None, sample) for sample in range(1, MOST_PROPOSALS)]
         answers = [
             *self.policy.answer([Prompt(prompt)], greedy), *self.policy.answer(others, free)
         ]  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coevolve.engineers.base import Engineer, Proposal, View
-from coevolve.engineers.model import ModelEngineer
+from coevolve.engineers.model import Form, ModelEngineer
 from coevolve.policies.base import Completion, Prompt, Sampling
 
 FLOOD_CHARACTERS = 100_000_000
@@ -91,10 +91,13 @@ SPOKEN: dict[str, Callable[[], str]] = {
     "bad-flood": lambda: "{" * FLOOD_CHARACTERS,
     "bad-silent": silent,
 }
+WHOLE = ("bad-code", "bad-injected")
+"""Those of them that answer with a configuration."""
 ADVERSARIES = (*HARMFUL, *SPOKEN)
 
 
 def make_adversary(name: str) -> Engineer:
     if name in HARMFUL:
         return Harmful(name, HARMFUL[name])
-    return ModelEngineer(name, Parrot(name, SPOKEN[name]), ("F",))
+    answer: Form = "whole" if name in WHOLE else "edits"
+    return ModelEngineer(name, Parrot(name, SPOKEN[name]), ("F",), answer)

@@ -28,8 +28,8 @@ class Round(Value):
     engineer: str = ""
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
-    verdict: str = ""
-    """What became of the round: kept or reverted, in words."""
+    verdict: Literal["kept", "reverted"] = "kept"
+    """What became of the round. No more than that: the gate's numbers are not for engineers."""
 
 
 class View(NamedTuple):
@@ -41,7 +41,7 @@ class View(NamedTuple):
     history: tuple[Round, ...]
     """Finished rounds, oldest first; never empty."""
     training: dict[str, Any]
-    """Bookkeeping: `round`, `rounds`, `steps`, and the recipe."""
+    """Bookkeeping: `round`, `rounds`, `steps`; what the reward is made of; and the recipe."""
     note: str = ""
     """What a person asked to be revised, empty if nobody did."""
 
@@ -72,6 +72,8 @@ class Proposal(Value):
     """What a model was shown, word for word; empty for rules and for further answers to it."""
     tokens: int = 0
     """What a model read and wrote to make it."""
+    money: float = 0.0
+    """What that cost."""
 
 
 class Engineer(Protocol):

@@ -4,10 +4,11 @@ Invariant: text that anybody else wrote is fenced or cleaned, and the whole keep
 """
 
 import json
-from collections.abc import Sequence
 
+from coevolve.engineers.base import Round
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.signals import counted, pooled
 from coevolve.engineers.situation import Situation
 from coevolve.engineers.trainer import Lineage
 from coevolve.harness.patch import FACTORS, flat
@@ -18,7 +19,7 @@ from coevolve.harness.version import Version
 CHARACTERS_PER_TOKEN = 4
 NOTE_CHARACTERS = 2_000
 WORDS = 160
-"""Characters of a verdict that are shown in a list."""
+"""Characters that are shown in a list of why a backtest rejected a version."""
 
 
 def briefing(
@@ -29,7 +30,7 @@ def briefing(
     parts = [
         about(lineage),
         signs(situation),
-        listed(lineage.versions),
+        listed(lineage),
         skills_here(lineage, situation, library),
         factors(lineage),
     ]
@@ -72,12 +73,14 @@ def signs(situation: Situation) -> str:
     return "\n".join(["Alarms of the parent:", *alarms, f"All its readings: {readings}"])
 
 
-def listed(versions: Sequence[Version]) -> str:
+def listed(lineage: Lineage) -> str:
     """One line per version."""
-    return "\n".join(["Versions so far:", *map(line, versions)])
+    lines = [line(one, lineage.measured.get(one.number)) for one in lineage.versions]
+    return "\n".join(["Versions so far:", *lines])
 
 
-def line(version: Version) -> str:
+def line(version: Version, measured: Round | None) -> str:
+    """A version, what became of it, and its dev rate: the gate's numbers are not for trainers."""
     parent = "" if version.parent is None else f" from {version.parent}"
     change = "the start"
     if version.merged:
@@ -85,7 +88,9 @@ def line(version: Version) -> str:
     elif version.patch:
         value = cut(clean(json.dumps(version.patch.value)), 60)
         change = f"{version.patch.factor} = {value}"
-    words = f": {cut(clean(version.words), WORDS)}" if version.words else ""
+    words = f"; {counted(pooled(measured.dev))} on dev" if measured else ""
+    if version.verdict == "rejected":
+        words = f": {cut(clean(version.words), WORDS)}"
     return f"- version {version.number}{parent}: {change}; {version.verdict or 'open'}{words}"
 
 

@@ -34,13 +34,13 @@ def view_of(lineage: Lineage) -> View | None:
         and one.number in lineage.measured
     ]
     history: list[Round] = [
-        *(lineage.measured[n].model_copy(update={"verdict": "kept"}) for n in line),
-        *(lineage.measured[n].model_copy(update={"verdict": "reverted"}) for n in failed),
+        *(lineage.measured[n] for n in line),
+        *(lineage.measured[n] for n in failed),
     ]
     recipe = parent.harness.recipe
     training = {
         "round": len(lineage.versions), "rounds": "?", "steps": recipe.steps,
-        "recipe": recipe.model_dump(),
+        "recipe": recipe.model_dump(), "reward": dict(lineage.components),
     }  # fmt: skip
     incumbent = lineage.space.project(parent.harness.knobs)
     return View(lineage.space, incumbent, tuple(history), training, lineage.note)

@@ -15,7 +15,7 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engineers.context import compose
 from coevolve.engineers.fence import clean, cut
-from coevolve.policies.base import Completion, Policy, Sampling
+from coevolve.policies.base import Completion, Policy, Sampling, cost
 from coevolve.policies.structured import answer_json
 
 NOTE_CHARACTERS = 2_000
@@ -82,10 +82,14 @@ class ModelEngineer:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
         sampling = self.sampling.model_copy(update={"seed": drawn})
         asked = messages(view, self.context, self.answer, self.budget_tokens)
+        before = cost(self.policy)
         found, completions = self.ask(view, asked, sampling)
-        shown = "\n\n".join(message.content for message in asked)
-        tokens = sum(one.prompt_tokens + one.completion_tokens for one in completions)
-        return [found.model_copy(update={"shown": shown, "tokens": tokens})]
+        took = {
+            "shown": "\n\n".join(message.content for message in asked),
+            "tokens": sum(one.prompt_tokens + one.completion_tokens for one in completions),
+            "money": cost(self.policy) - before,
+        }
+        return [found.model_copy(update=took)]
 
     def ask(
         self, view: View, asked: Sequence[Message], sampling: Sampling

@@ -16,7 +16,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Backtest, Call, Change, LastCall, Tools
 from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.patch import Patch
-from coevolve.policies.base import Completion, Policy, Sampling
+from coevolve.policies.base import Completion, Policy, Sampling, cost
 from coevolve.policies.structured import answer_json
 
 ROLE = """\
@@ -177,8 +177,3 @@ class Dialogue:
 
 def tokens(completions: tuple[Completion, ...]) -> int:
     return sum(one.prompt_tokens + one.completion_tokens for one in completions)
-
-
-def cost(policy: Policy) -> float:
-    """What a policy has cost so far; nothing where it keeps no account."""
-    return float(getattr(getattr(policy, "usage", None), "cost", 0.0))

@@ -54,8 +54,7 @@ def past(view: View, finished: Round, before: Round | None) -> str:
         changes = knobs.difference(view.space.project(before.knobs)).items()
         values = ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes)
     dev = pooled(finished.dev)
-    verdict = f"; {cut(clean(finished.verdict), 200)}" if finished.verdict else ""
-    result = f"{counted(dev)}, {dev.optimal} optimal{verdict}"
+    result = f"{counted(dev)}, {dev.optimal} optimal; {finished.verdict}"
     return f"- round {finished.number}: {values or 'no change'}\n  result: {result}"
 
 

@@ -29,7 +29,7 @@ class Signal(NamedTuple):
 
 
 def reverted(finished: Round) -> bool:
-    return finished.verdict.lower().startswith("revert")
+    return finished.verdict == "reverted"
 
 
 def standing(view: View) -> Round:

@@ -174,7 +174,7 @@ class Tools:
         """All versions, or one with its harness and readings."""
         found = {one.number: one for one in self.lineage.versions}
         if number is None:
-            return listed(self.lineage.versions)
+            return listed(self.lineage)
         if number not in found:
             raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
         version = found[number].model_dump(mode="json")

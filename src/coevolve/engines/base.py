@@ -1,6 +1,6 @@
 """The engine protocol: a policy and tasks in, a better policy and its evidence out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -8,7 +8,6 @@ from pydantic import Field
 
 from coevolve.core.rollout import Value
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
 from coevolve.engines.watch import Limits
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
@@ -74,8 +73,8 @@ Observe = Callable[[Progress], None]
 class Engine(Protocol):
     """Anything that trains."""
 
-    def check(self, model: str, domain: Domain) -> None:
-        """Refuse a policy that cannot be trained, before anything is begun."""
+    def check(self, model: str, scripts: Collection[str]) -> None:
+        """Refuse a policy that cannot be trained, as a domain's scripts, before anything begins."""
         ...
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:

@@ -24,7 +24,8 @@ class Limits(Value):
     length_factor: float = Field(default=3.0, gt=1)
     """Mean answer length, as a multiple of what the stage began with."""
     reward_share: float = Field(default=0.4, ge=0)
-    """Reward, averaged over `patience` steps, below this share of its best; 0 turns it off."""
+    """Reward, averaged over `patience` steps, below this share of its best, if that was above 0;
+    0 turns it off."""
     cut_share: float = Field(default=0.5, gt=0)
     """Share of answers cut off at the limit, if the stage began with less than half of it."""
 
@@ -38,6 +39,8 @@ class Watch:
         self.strikes: dict[str, int] = {}
         self.rewards: deque[float] = deque(maxlen=limits.patience)
         self.best = 0.0
+        self.drift = 0.0
+        """As it was last measured, which is not at every step."""
 
     def see(self, metrics: Mapping[str, float]) -> str | None:
         """The reason to stop after a step with these metrics."""
@@ -49,6 +52,7 @@ class Watch:
             return None
         for name, value in metrics.items():
             self.first.setdefault(name, value)
+        self.drift = metrics.get("drift", self.drift)
         self.rewards.append(metrics["reward"])
         if len(self.rewards) == self.limits.patience:
             self.best = max(self.best, fmean(self.rewards))
@@ -72,9 +76,9 @@ class Watch:
                 f"entropy collapsed from {first['entropy']:.3g} to {metrics['entropy']:.3g}: "
                 "raise temperature or entropy, or lower learning_rate"
             )
-        if metrics.get("drift", 0.0) > limits.drift:
+        if (away := max(self.drift, metrics.get("kl", 0.0))) > limits.drift:
             found["drift"] = (
-                f"the policy is {metrics['drift']:.2g} nats per token away from its start "
+                f"the policy is {away:.2g} nats per token away from its start "
                 f"(limit {limits.drift}): raise kl or lower learning_rate"
             )
         if metrics.get("dead", 0.0) >= limits.dead_share:
@@ -87,7 +91,7 @@ class Watch:
                 f"answers grew from {first['length']:.0f} to {metrics['length']:.0f} tokens: "
                 "penalise length or lower max_tokens"
             )
-        if fmean(self.rewards) < limits.reward_share * self.best:
+        if self.best > 0 and fmean(self.rewards) < limits.reward_share * self.best:
             found["reward"] = (
                 f"reward fell from {self.best:.3f} to {fmean(self.rewards):.3f}: "
                 "lower learning_rate, or raise kl"

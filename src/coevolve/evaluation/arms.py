@@ -27,9 +27,9 @@ class ArmResult(Value):
     """done, or why it ended early."""
     tasks_hash: str
     """Of the fresh tasks."""
-    valid: tuple[bool, ...]
-    """What came of each fresh task."""
-    optimal: tuple[bool, ...]
+    valid: tuple[float, ...]
+    """Share of the answers to each fresh task."""
+    optimal: tuple[float, ...]
     calls: int = 0
     """How often an engineer was asked."""
     unusable: int = 0

@@ -170,6 +170,14 @@ class ClusteredTally(Tally):
         return mean - reach, mean + reach
 
 
+def rate_of(rollouts: Sequence[Rollout], metric: str = "valid") -> Rate:
+    """The share of attempts that are valid, or optimal, with the interval over tasks."""
+    parts = [
+        Part(one.task_id, float(getattr(one.outcome, metric)), 1) for one in rollouts
+    ]  # fmt: skip
+    return with_interval(Rate(int(sum(part.total for part in parts)), len(parts), 0.0, 1.0), parts)
+
+
 def with_interval(rate: Rate, parts: Iterable[Part]) -> Rate:
     """The same rate with the interval over tasks."""
     estimate = share(list(parts), rate.n)

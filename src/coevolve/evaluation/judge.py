@@ -63,7 +63,6 @@ def record(
         entropy=sum(entropies) / len(entropies) if entropies else None,
         seconds=completion.seconds,
         step=step,
-        group="" if step < 0 else f"{step}/{task.id}",
     )
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
+from coevolve.evaluation.clusters import Part, share
 from coevolve.evaluation.paired import paired
-from coevolve.evaluation.statistics import wilson
 
 Over = Literal["seeds", "tasks"]
-Outcomes = Sequence[Sequence[bool]]
-"""For each seed, what came of every task."""
+Outcomes = Sequence[Sequence[float]]
+"""For each seed, the share of successes at every task."""
 
 
 class Mean(NamedTuple):
@@ -51,8 +51,8 @@ def mean_rate(outcomes: Outcomes) -> Mean:
     """The mean over seeds with Student's interval; of one seed, Wilson's over its tasks."""
     rates = [float(np.mean(one)) for one in outcomes]
     if len(rates) == 1:
-        rate = wilson(sum(outcomes[0]), len(outcomes[0]))
-        return Mean(rate.value, rate.low, rate.high, rate.n, "tasks")
+        tasks = [Part(str(place), value, 1) for place, value in enumerate(outcomes[0])]
+        return Mean(*share(tasks, len(tasks)), "tasks")
     mean, reach = student(rates)
     return Mean(mean, max(0.0, mean - reach), min(1.0, mean + reach), len(rates), "seeds")
 
@@ -60,7 +60,7 @@ def mean_rate(outcomes: Outcomes) -> Mean:
 def change(before: Outcomes, after: Outcomes, seed: int = 0) -> Change:
     """Paired: by seeds with Student's test, or for one seed by tasks with a bootstrap."""
     if len(before) == 1:
-        one = paired([float(v) for v in before[0]], [float(v) for v in after[0]], seed)
+        one = paired(before[0], after[0], seed)
         return Change(one.mean, one.low, one.high, one.p, one.n, "tasks")
     changes = [
         float(np.mean(new)) - float(np.mean(old)) for old, new in zip(before, after, strict=True)

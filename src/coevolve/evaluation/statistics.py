@@ -27,6 +27,14 @@ class Rate(NamedTuple):
         }
 
 
+class Interval(NamedTuple):
+    """A mean with its interval (95 %)."""
+
+    mean: float
+    low: float
+    high: float
+
+
 def wilson(successes: int, n: int, confidence: float = 0.95) -> Rate:
     """The rate and its Wilson score interval; with no trials the interval is everything."""
     if n == 0:

@@ -14,6 +14,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.engines.base import Engine
 from coevolve.evaluation.arms import FILE, ArmResult, load_result
+from coevolve.evaluation.paired import by_task
 from coevolve.evidence.evaluations import hash_of_tasks
 from coevolve.evolution.assembly import create
 from coevolve.evolution.measuring import Measuring, measuring_of
@@ -60,12 +61,12 @@ def finish(folder: Path, engine: Engine, say: Say = print) -> None:
         job=job,
         policy=policy,
         tasks_hash=hash_of_tasks(tasks),
-        valid=tuple(one.outcome.valid for one in rollouts),
-        optimal=tuple(one.outcome.optimal for one in rollouts),
+        valid=tuple(by_task(rollouts)),
+        optimal=tuple(by_task(rollouts, "optimal")),
         **facts,
     )
     replace_file(folder / FILE, result.model_dump_json(indent=1).encode("utf-8"))
-    say(f"finished: {sum(result.valid)} of {len(tasks)} fresh tasks valid")
+    say(f"finished: {sum(result.valid):.4g} of {len(tasks)} fresh tasks valid")
 
 
 def fresh(measuring: Measuring, count: int) -> list[Task]:

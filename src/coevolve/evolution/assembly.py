@@ -1,6 +1,7 @@
 """Putting a run together: from a plan to rounds or a tree that can be run or resumed."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from coevolve.core.errors import UserError
@@ -12,7 +13,7 @@ from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
-from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
+from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.rules import RulesTrainer
 from coevolve.engineers.trainer import Trainer
 from coevolve.engineers.trainers import make_trainer
@@ -29,6 +30,7 @@ from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import anywhere
+from coevolve.policies.registry import check_policy
 
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
@@ -41,36 +43,34 @@ def create(
     experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
-    check_plan(experiment, engine)
-    check(experiment)
+    check(experiment, check_plan(experiment, engine))
     experiment = experiment.model_copy(update={"policy": anywhere(experiment.policy)})
-    ledger = Ledger.create(folder, experiment.model_dump(mode="json"))
+    ledger = Ledger.create(folder.resolve(), experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
 
 
 def check_plan(plan: Plan, engine: Engine) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = get_domain(plan.domain)
-    engine.check(plan.policy, domain)
+    engine.check(plan.policy, domain.scripts)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.measured.knobs)
     return domain
 
 
-def check(experiment: Experiment) -> None:
-    """Refuse names that nothing stands for, before anything is begun."""
+def check(experiment: Experiment, domain: Domain) -> None:
+    """Refuse knobs and names that nothing stands for, before anything is begun."""
+    domain.space.parse(experiment.knobs)
+    if not experiment.engineers:
+        raise UserError("engineers = []: an experiment needs one; `fixed` changes nothing")
     for name in experiment.engineers:
-        if name not in ENGINEERS:
-            check_model(name)
+        if not is_model(name):
+            make_engineer(name)  # unknown: says so, with the nearest name
+        elif name not in MODELS:
+            check_policy(name, domain)
     for name in experiment.context:
         lookup("context module", name, MODULES)
-
-
-def check_model(name: str) -> None:
-    """Refuse an engineer that is no model."""
-    if not is_model(name):
-        make_engineer(name)  # unknown: says so, with the nearest name
 
 
 def is_model(name: str) -> bool:
@@ -163,25 +163,23 @@ def assembled(
 
 def maker(
     experiment: Experiment, load: Callable[[str], tuple[Policy, str]]
-) -> Callable[[str], Mapping[str, Engineer]]:
-    """Engineers for a checkpoint: rules as they are, models with the experiment's context."""
-    if not experiment.engineers:
-        raise UserError("an experiment needs an engineer; `fixed` changes nothing")
+) -> Callable[[str], Mapping[str, Callable[[], Engineer]]]:
+    """How to make the engineers of a checkpoint; a model is loaded no sooner than it is asked."""
 
-    def make(checkpoint: str) -> dict[str, Engineer]:
-        found: dict[str, Engineer] = {}
-        for name in experiment.engineers:
-            if name in ENGINEERS or name in BAD:
-                found[name] = make_engineer(name)
-                continue
-            source = {"policy": checkpoint, "base": experiment.policy}.get(name, name)
-            found[name] = asked(name, load(source)[0], experiment.context)
-        return found
+    def one(name: str, checkpoint: str) -> Engineer:
+        if not is_model(name):
+            return make_engineer(name)
+        source = {"policy": checkpoint, "base": experiment.policy}.get(name, name)
+        return asked(name, load(source)[0], experiment)
 
-    return make
+    return lambda checkpoint: {
+        name: partial(one, name, checkpoint) for name in experiment.engineers
+    }
 
 
-def asked(name: str, policy: Policy, context: tuple[str, ...]) -> Engineer:
+def asked(name: str, policy: Policy, experiment: Experiment) -> Engineer:
     """A model as an engineer, asked the way it was taught, or else in plain words."""
     taught = isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table"
-    return TaughtEngineer(name, policy) if taught else ModelEngineer(name, policy, context)
+    if taught:
+        return TaughtEngineer(name, policy)
+    return ModelEngineer(name, policy, experiment.context, experiment.answer)

@@ -1,7 +1,9 @@
 """The backtest by probing: what a proposal would be worth, before anything is trained on it.
 
 The current checkpoint answers a few fresh train tasks of every candidate, several times each. The
-incumbent is always a candidate, and wins unless another is better beyond doubt.
+incumbent is always a candidate, and wins unless another carries more signal with some confidence.
+That confidence is of each candidate alone: of several that are as good as the incumbent, one may
+well be taken in its place.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +14,9 @@ import numpy as np
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
-from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.statistics import Interval, Rate, wilson
 from coevolve.evidence.cells import Cell, cells_of, merged
+from coevolve.harness.expression import Numbers
 from coevolve.harness.rules import BacktestRule
 
 RESAMPLES = 2_000
@@ -27,6 +30,7 @@ class Candidate(NamedTuple):
     """Who proposed them; `incumbent` for those in force."""
     knobs: Knobs
     words: str = ""
+    """What their engineer said of them."""
 
 
 class Probe(NamedTuple):
@@ -35,15 +39,13 @@ class Probe(NamedTuple):
     candidate: Candidate
     alive: Rate
     """Share of groups with signal."""
-    signal: float
+    signal: Interval
     """Mean variance of rewards within a group: what GRPO can learn from."""
-    low: float
-    high: float
     better: float
     """Chance that its signal is above the incumbent's."""
-    forgotten: float
-    """Share of what the incumbent's tasks have solved that its own tasks leave out."""
-    tokens: float
+    forgotten: Rate
+    """Share of the kinds that the incumbent's tasks have solved that its own tasks leave out."""
+    tokens: Interval
     """Mean tokens per rollout, prompt and answer: the cost."""
 
     def as_json(self) -> dict[str, Any]:
@@ -52,11 +54,13 @@ class Probe(NamedTuple):
             "words": self.candidate.words,
             "knobs": dict(self.candidate.knobs),
             "alive": self.alive.as_json(),
-            "signal": self.signal,
-            "signal_interval": [self.low, self.high],
+            "signal": self.signal.mean,
+            "signal_interval": self.signal[1:],
             "better": self.better,
-            "forgotten": self.forgotten,
-            "tokens": self.tokens,
+            "forgotten": self.forgotten.value,
+            "forgotten_interval": [self.forgotten.low, self.forgotten.high],
+            "tokens": self.tokens.mean,
+            "tokens_interval": self.tokens[1:],
         }
 
 
@@ -71,6 +75,7 @@ class Choice(NamedTuple):
         return {
             "chosen": self.chosen.name,
             "knobs": dict(self.chosen.knobs),
+            "explanation": self.chosen.words,
             "words": self.words,
             "probes": [probe.as_json() for probe in self.probes],
         }
@@ -97,9 +102,9 @@ def backtest(
     fit = [
         probe
         for probe in probes[1:]
-        if probe.better >= rule.confidence and probe.forgotten <= rule.most_forgotten
+        if probe.better >= rule.confidence and probe.forgotten.value <= rule.most_forgotten
     ]
-    best = max(fit, key=lambda probe: probe.signal, default=probes[0])
+    best = max(fit, key=lambda probe: probe.signal.mean, default=probes[0])
     return Choice(best.candidate, explain(best, probes, rule), probes)
 
 
@@ -107,25 +112,22 @@ def measure(
     candidate: Candidate, rollouts: Sequence[Rollout], base: Sequence[Rollout], seed: int
 ) -> Probe:
     """The numbers of one candidate beside the incumbent's rollouts."""
-    own, other = _variances(rollouts), _variances(base)
     rng = np.random.default_rng(derive(seed, "backtest", candidate.name))
-    drawn, against = _means(own, rng), _means(other, rng)
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    signal, tokens = by_group(rollouts, reward, np.var), by_group(rollouts, size, np.mean)
+    drawn, against = resampled(signal, rng), resampled(by_group(base, reward, np.var), rng)
     cells = cells_of(rollouts)
     groups = sum(cell.groups for cell in cells)
     return Probe(
         candidate,
         wilson(groups - sum(cell.dead for cell in cells), groups),
-        float(own.mean()),
-        float(low),
-        float(high),
+        interval(signal, drawn),
         0.5 if candidate.name == "incumbent" else float((drawn > against).mean()),
         forgotten(cells, cells_of(base)),
-        sum(one.prompt_tokens + one.completion_tokens for one in rollouts) / len(rollouts),
+        interval(tokens, resampled(tokens, rng)),
     )
 
 
-def forgotten(cells: Sequence[Cell], base: Sequence[Cell]) -> float:
+def forgotten(cells: Sequence[Cell], base: Sequence[Cell]) -> Rate:
     """Of the kinds of tasks that the incumbent has solved, the share that hardly occurs any more.
 
     Kinds are taken by one label at a time, the coarsest that training balances.
@@ -138,7 +140,7 @@ def forgotten(cells: Sequence[Cell], base: Sequence[Cell]) -> float:
             if cell.rate >= SOLVED and cell.n >= 8:
                 solved += 1
                 lost += now.get(cell.labels[name], 0.0) < 0.2 * cell.n / before
-    return lost / solved if solved else 0.0
+    return wilson(lost, solved)
 
 
 def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
@@ -146,12 +148,12 @@ def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
     lines = []
     for probe in probes:
         line = f"{probe.candidate.name}: {probe.alive.value:.0%} of {probe.alive.n} groups carry "
-        line += f"signal, {probe.signal:.4f} [{probe.low:.4f}, {probe.high:.4f}] of it"
+        line += "signal, {:.4f} [{:.4f}, {:.4f}] of it".format(*probe.signal)
         if probe is not probes[0]:
             line += f", more than the incumbent with chance {probe.better:.0%}"
-        if probe.forgotten:
-            line += f", forgets {probe.forgotten:.0%} of what is solved"
-        lines.append(line)
+        if probe.forgotten.successes:
+            line += f", forgets {probe.forgotten.value:.0%} of what is solved"
+        lines.append(f"{line}, at {probe.tokens.mean:.0f} tokens a rollout")
     if best is probes[0]:
         why = f"no proposal is better with {rule.confidence:.0%} confidence: the incumbent stays"
     else:
@@ -159,18 +161,32 @@ def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
     return f"{why}. " + "; ".join(lines)
 
 
-def _variances(rollouts: Sequence[Rollout]) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """The variance of rewards of each group."""
+def reward(rollout: Rollout) -> float:
+    return rollout.outcome.reward
+
+
+def size(rollout: Rollout) -> float:
+    """Tokens, prompt and answer."""
+    return rollout.prompt_tokens + rollout.completion_tokens
+
+
+def by_group(
+    rollouts: Sequence[Rollout], what: Callable[[Rollout], float], of: Callable[[list[float]], Any]
+) -> Numbers:
+    """One number for each group, from something of its rollouts."""
     groups: dict[str, list[float]] = {}
     for rollout in rollouts:
-        groups.setdefault(rollout.group or rollout.task_id, []).append(rollout.outcome.reward)
-    return np.array([np.var(rewards) for rewards in groups.values()], dtype=np.float64)
+        groups.setdefault(rollout.group or rollout.task_id, []).append(what(rollout))
+    return np.array([of(values) for values in groups.values()], dtype=np.float64)
 
 
-def _means(
-    values: "np.ndarray[Any, np.dtype[np.float64]]", rng: np.random.Generator
-) -> "np.ndarray[Any, np.dtype[np.float64]]":
+def resampled(values: Numbers, rng: np.random.Generator) -> Numbers:
     """Means of resampled groups."""
     picks = rng.integers(len(values), size=(RESAMPLES, len(values)))
-    means: np.ndarray[Any, np.dtype[np.float64]] = values[picks].mean(axis=1)
+    means: Numbers = values[picks].mean(axis=1)
     return means
+
+
+def interval(values: Numbers, means: Numbers) -> Interval:
+    low, high = np.quantile(means, (0.025, 0.975))
+    return Interval(float(values.mean()), float(low), float(high))

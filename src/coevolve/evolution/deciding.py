@@ -45,9 +45,9 @@ def shown(measuring: Measuring, policy: str, folder: Path, number: int) -> dict[
 
 
 def first_knobs(experiment: Experiment, space: KnobSpace) -> Knobs:
-    """What the first round trains on."""
+    """What the first round trains on: the named knobs as they are, the others as `start` says."""
     base = space.random(experiment.seed) if experiment.start == "random" else None
-    return space.project(experiment.knobs, base=base)
+    return space.project(space.whole(experiment.knobs), base=base)
 
 
 def base_place(ledger: Ledger) -> Path:
@@ -102,7 +102,7 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     verdict = run.ledger.phase(number, "gate", gate)
     run.say(f"round {number}: {verdict['words']}")
     question = {"verdict": verdict["words"], "policy": policy}
-    run.supervision.approve(number, "completion", question)
+    note = run.supervision.approve(number, "completion", question)
     finished = Round(
         number=number,
         knobs=dict(standing.knobs),
@@ -111,13 +111,15 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         cases=tuple(Case.model_validate(case) for case in measured["cases"]),
         engineer=standing.author,
         explanation=standing.words,
-        verdict=verdict["words"],
+        verdict="kept" if verdict["keep"] else "reverted",
     )
-    standing = standing._replace(history=(*standing.history, finished))
+    standing = standing._replace(history=(*standing.history, finished), note=note)
     if verdict["keep"]:
         best = max(
             standing.best, Measured(policy, place, verdict["valid"]), key=lambda one: one.valid
         )
         return standing._replace(policy=policy, gate=place, best=best)
-    kept = [past for past in standing.history if past.verdict.startswith("kept")]
-    return standing._replace(knobs=run.domain.space.project((kept or [finished])[-1].knobs))
+    kept = [past for past in standing.history if past.verdict == "kept"]
+    last = kept[-1] if kept else standing.history[0]
+    knobs = run.domain.space.project(last.knobs)
+    return standing._replace(knobs=knobs, author=last.engineer, words=last.explanation)

@@ -137,7 +137,7 @@ def measured(tree: Tree, version: Version) -> Round:
         cases=tuple(Case.model_validate(case) for case in dev["cases"]),
         engineer=version.patch.author if version.patch else "start",
         explanation=version.patch.hypothesis if version.patch else "",
-        verdict=version.words,
+        verdict="kept" if version.valid else "reverted",
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
+from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.paired import by_task, paired
-from coevolve.evaluation.statistics import wilson
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.measuring import Measuring
 from coevolve.ledger.events import STATES, Event
@@ -69,8 +69,4 @@ def ended(ledger: Ledger) -> Event | None:
 
 
 def rates(rollouts: list[Rollout]) -> dict[str, Any]:
-    n = len(rollouts)
-    return {
-        "valid": wilson(sum(one.outcome.valid for one in rollouts), n).as_json(),
-        "optimal": wilson(sum(one.outcome.optimal for one in rollouts), n).as_json(),
-    }
+    return {metric: rate_of(rollouts, metric).as_json() for metric in ("valid", "optimal")}

@@ -144,7 +144,7 @@ def measuring_of(plan: Plan) -> Measuring:
         """One checkpoint is kept in memory, the newest."""
         if name not in loaded:
             loaded.clear()
-            loaded[name] = get_policy(name, domain, plan.style)
+            loaded[name] = get_policy(name, domain, plan.style, prices=plan.prices)
         return loaded[name]
 
     return Measuring(plan, domain, load)

@@ -12,15 +12,17 @@ from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
 from coevolve.harness.budget import Spent
+from coevolve.harness.rules import MOST_PROPOSALS
 
 Said = TypeVar("Said")
+Make = Callable[[], Engineer]
 
-MOST_PROPOSALS, MOST_KNOBS, MOST_CHARACTERS = 8, 2_000, 1_000
+MOST_KNOBS, MOST_CHARACTERS = 2_000, 1_000
 """What is recorded of an engineer in a round."""
 
 
 def propose(
-    engineers: Callable[[str], Mapping[str, Engineer]],
+    engineers: Callable[[str], Mapping[str, Make]],
     checkpoint: str,
     view: View,
     seed: int,
@@ -29,13 +31,18 @@ def propose(
     """The proposals of every engineer of this checkpoint, as they are recorded."""
     began = time.monotonic()
     found = {
-        name: proposed(engineer, view, seed, patience_s)
-        for name, engineer in engineers(checkpoint).items()
+        name: proposed(make, view, seed, patience_s) for name, make in engineers(checkpoint).items()
     }
-    tokens = sum(one.tokens for proposals in found.values() for one in proposals)
+    every = [one for proposals in found.values() for one in proposals]
+    spent = Spent(
+        tokens=sum(one.tokens for one in every),
+        money=sum(one.money for one in every),
+        seconds=time.monotonic() - began,
+    )
     return {
+        "note": view.note,
         "proposals": {name: list(map(recordable, said)) for name, said in found.items()},
-        "spent": Spent(tokens=tokens, seconds=time.monotonic() - began).model_dump(),
+        "spent": spent.model_dump(),
     }
 
 
@@ -61,9 +68,9 @@ def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[
     return found, failures[0] if failures else ""
 
 
-def proposed(engineer: Engineer, view: View, seed: int, patience_s: float) -> list[Proposal]:
-    """The proposals of an engineer; its failure is data."""
-    found, failure = waited_for(lambda: engineer.propose(view, seed), patience_s)
+def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Proposal]:
+    """The proposals of an engineer; its failure is data, also that it cannot be loaded."""
+    found, failure = waited_for(lambda: make().propose(view, seed), patience_s)
     return [Proposal(failure=failure)] if failure else found[:MOST_PROPOSALS]
 
 

@@ -33,14 +33,16 @@ def redesign(run: Run, number: int, standing: Standing) -> Standing:
 
     def work() -> dict[str, Any]:
         began = time.monotonic()
-        incumbent = Candidate("incumbent", standing.knobs, "as it was")
+        incumbent = Candidate("incumbent", standing.knobs, standing.words)
         choice = backtest(incumbent, usable, answer, rule, seed)
         return {**choice.as_json(), "spent": spent_on(asked, began)}
 
     choice = run.ledger.phase(number, "backtest", work)
     run.say(f"round {number}: {choice['words']}")
     knobs = run.domain.space.project(choice["knobs"])
-    return standing._replace(knobs=knobs, author=choice["chosen"], words=choice["words"])
+    return standing._replace(
+        knobs=knobs, author=choice["chosen"], words=choice["explanation"], note=""
+    )
 
 
 def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Candidate]:
@@ -48,23 +50,37 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
     experiment = run.experiment
     training = {
         "round": number, "rounds": experiment.rounds, "steps": experiment.recipe.steps,
-        "recipe": experiment.recipe.model_dump(),
+        "recipe": experiment.recipe.model_dump(), "reward": dict(run.domain.components),
     }  # fmt: skip
-    view = View(run.domain.space, standing.knobs, standing.history, training)
-    usable: list[Candidate] = []
+    view = View(run.domain.space, standing.knobs, standing.history, training, standing.note)
     for attempt in range(MOST_REVISIONS + 1):
+        drawn = derive(seed, attempt) if attempt else seed
         proposed = run.ledger.phase(
             number,
             f"propose-{attempt}" if attempt else "propose",
-            partial(propose, run.engineers, standing.policy, view, seed, experiment.patience_s),
+            partial(propose, run.engineers, standing.policy, view, drawn, experiment.patience_s),
         )
         usable = candidates(proposed, standing.knobs, experiment.reach)
-        question = {"proposals": {one.name: one.words for one in usable}, "attempt": attempt}
+        question = {"proposals": described(usable, standing.knobs), "attempt": attempt}
         note = run.supervision.approve(number, "proposal", question)
         if not note:
-            break
+            return usable
         view = view._replace(note=note)
-    return usable
+    run.say(f"round {number}: sent back {MOST_REVISIONS + 1} times: the incumbent stays")
+    return []
+
+
+def described(usable: list[Candidate], incumbent: Knobs) -> dict[str, str]:
+    """Each proposal for a person: what was said, and every knob that would change."""
+    found: dict[str, str] = {}
+    for one in usable:
+        same = sum(other.name == one.name for other in usable[: len(found)])
+        changes = "\n".join(
+            f"{name}: {old:.4g} → {new:.4g}"
+            for name, (old, new) in one.knobs.difference(incumbent).items()
+        )
+        found[f"{one.name} {same + 1}" if same else one.name] = f"{one.words}\n{changes}".strip()
+    return found
 
 
 def folder_name(knobs: Knobs) -> str:

@@ -38,6 +38,9 @@ class Standing(NamedTuple):
     """What the next round trains on."""
     author: str = "start"
     words: str = ""
+    """What the engineer of these knobs said of them."""
+    note: str = ""
+    """What a person asked for when the round was completed."""
     history: tuple[Round, ...] = ()
 
 
@@ -53,8 +56,8 @@ class Run:
     ledger: Ledger
     domain: Domain
     engine: Engine
-    engineers: Callable[[str], Mapping[str, Engineer]]
-    """Those of a checkpoint."""
+    engineers: Callable[[str], Mapping[str, Callable[[], Engineer]]]
+    """How to make those of a checkpoint."""
     measuring: Measuring
     observe: Observe | None = None
     say: Callable[[str], None] = quiet

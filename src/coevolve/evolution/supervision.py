@@ -40,5 +40,5 @@ class Supervision:
 
     def end(self, how: str, **facts: Any) -> None:
         """Record the end of the run, once."""
-        if self.ledger.state() != how:
+        if self.ledger.last().kind != how:
             self.ledger.note(how, **facts)

@@ -15,6 +15,7 @@ from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.experiment import Experiment, make_experiment
+from coevolve.harness.rules import MOST_PROPOSALS
 
 SHIPPED = {
     path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*.toml")
@@ -112,13 +113,13 @@ class Expected(NamedTuple):
 
 def expected(job: Job) -> Expected:
     """What an arm takes if nothing ends it early."""
-    if not job.trains:
-        return Expected(0, 0, job.tasks)
     one = job.experiment
-    measured = one.measured.gate * (one.rounds + 1) + one.measured.dev * one.rounds
-    candidates = 1 + len(one.engineers)
+    if not job.trains:
+        return Expected(0, 0, job.tasks * one.measured.samples)
+    tasks = one.measured.gate * (one.rounds + 1) + one.measured.dev * one.rounds + job.tasks
+    candidates = 1 + MOST_PROPOSALS * len(one.engineers)
     probes = (one.rounds - 1) * candidates * one.backtest.tasks * one.backtest.samples
-    return Expected(trained(one), probes if one.backtest.on else 0, measured + job.tasks)
+    return Expected(trained(one), probes if one.backtest.on else 0, tasks * one.measured.samples)
 
 
 def trained(experiment: Experiment) -> int:

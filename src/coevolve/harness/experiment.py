@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from coevolve.core.rollout import Value
-from coevolve.harness.budget import Budget
+from coevolve.harness.budget import Amount, Budget
 from coevolve.harness.checked import checked, read_toml
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule, GateRule
@@ -47,6 +47,8 @@ class Plan(Value):
     """Seconds that an engineer may take; after that the run goes on without it."""
     measured: Measured = Measured()
     budget: Budget = Budget()
+    prices: tuple[Amount, Amount] = (0.0, 0.0)
+    """Of a model behind an address: money per million tokens read, and written."""
     approval: tuple[str, ...] = ()
     """Where the run waits for a person."""
     sandbox: Literal["", "bubblewrap", "none"] = Field(default="", exclude_if=operator.not_)
@@ -65,6 +67,8 @@ class Experiment(Plan):
     """Who proposes, in order of preference: policy, base, smollm2, an address, or a rule."""
     context: tuple[str, ...] = ("F", "G", "H:no-default", "T:bookkeeping")
     """What model engineers are shown."""
+    answer: Literal["edits", "whole"] = "edits"
+    """What they answer with: local edits of the knobs, or a whole configuration."""
     reach: float = Field(default=0.15, gt=0, le=1)
     """Trust region: how far knobs may move in a round, as a share of their range."""
     lessons: float = Field(default=0.0, ge=0, lt=1)

@@ -4,6 +4,9 @@ from pydantic import Field
 
 from coevolve.core.rollout import Value
 
+MOST_PROPOSALS = 4
+"""Of one engineer, that are probed after a round."""
+
 
 class Protection(Value):
     """What must not be unlearned."""

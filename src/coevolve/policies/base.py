@@ -54,3 +54,8 @@ class Policy(Protocol):
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         """One completion per prompt, in order; the same for the same prompts and sampling."""
         ...
+
+
+def cost(policy: Policy) -> float:
+    """What a policy has cost so far; nothing where it keeps no account."""
+    return float(getattr(getattr(policy, "usage", None), "cost", 0.0))

@@ -313,6 +313,11 @@ class EndpointPolicy:
         )
 
 
+def is_local(base_url: str) -> bool:
+    """Whether a server runs on this machine."""
+    return urlsplit(base_url).hostname in LOOPBACK
+
+
 def checked_url(base_url: str) -> str:
     """The address without a slash at its end."""
     parts = urlsplit(base_url)
@@ -346,11 +351,10 @@ def open_client(base_url: str, api_key: str, timeout_s: float) -> "AsyncOpenAI":
         raise PolicyError(
             "endpoints need the package openai; `pip install 'coevolve[endpoint]'`"
         ) from None
-    here = urlsplit(base_url).hostname in LOOPBACK
     return openai.AsyncOpenAI(
         base_url=base_url,
         api_key=api_key,
         timeout=timeout_s,
         max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(trust_env=not here),
+        http_client=openai.DefaultAsyncHttpxClient(trust_env=not is_local(base_url)),
     )

@@ -1,6 +1,7 @@
 """Finding and loading language models by name: `pocket`, `smollm2`, a folder, or a hub id."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -137,9 +138,11 @@ def _weights(folder: str, dtype: Any) -> Any:
     from peft import PeftConfig, PeftModel
 
     base = find(str(PeftConfig.from_pretrained(folder).base_model_name_or_path))
-    return PeftModel.from_pretrained(
-        AutoModelForCausalLM.from_pretrained(base, dtype=dtype), folder, is_trainable=True
-    )
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
+    if (Path(folder) / "config.json").exists():  # as it was taught, with the adapter
+        told = json.loads((Path(folder) / "config.json").read_text("utf-8"))
+        model.config.coevolve_styles = told.get("coevolve_styles", {})
+    return PeftModel.from_pretrained(model, folder, is_trainable=True)
 
 
 def _why(name: str, folder: str, error: Exception) -> str:

@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -50,9 +50,9 @@ class TrlEngine:
         self.domains = domains or {}
         """Domains that are not registered, by name."""
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         """Refuse what is no model with weights."""
-        if model in domain.scripts or model.endswith(".gguf") or "://" in model:
+        if model in scripts or model.endswith(".gguf") or "://" in model:
             raise UserError(
                 f"policy '{model}' cannot be trained: give pocket, smollm2, a folder with "
                 "config.json, or a hub id such as Qwen/Qwen3-4B"
@@ -69,6 +69,11 @@ class TrlEngine:
             return done
         if stage.tracking != "none" and find_spec(stage.tracking) is None:
             raise UserError(f"tracking needs a package: pip install {stage.tracking}")
+        if pick_device(stage.device).index:
+            raise UserError(
+                f"device '{stage.device}': a training takes the first GPU that it sees; set "
+                f"CUDA_VISIBLE_DEVICES={pick_device(stage.device).index} and leave it out"
+            )
         if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
             from coevolve.engines.trl.launch import launch
 
@@ -91,15 +96,18 @@ class TrlEngine:
         if main:
             folder.sweep(last[0] if last else 0)
         loaded = load(stage.model, stage.device, training=True)
+        if stage.kind == "warm":
+            for name in domains:
+                loaded.teach(name, loaded.style(name, stage.style))
         observer = Observer(stage, folder, observe, recorder)
+        parts = Parts(stage, tasks, domains, loaded, folder, recorder)
         if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
             if main:
-                folder.take_policy(last[1])
-            return self.close(stage, folder, observer, recorder, began)
+                folder.take_policy(last[1], loaded)
+            return self.close(parts, observer, began)
         with quiet(), small_vocabulary(loaded), named_failures(stage, folder, loaded):
             if stage.kind == "warm" and main:
                 folder.note_skills("before", loaded)
-            parts = Parts(stage, tasks, domains, loaded, folder, recorder)
             trainer = self.warm(parts) if stage.kind == "warm" else self.grpo(parts)
             trainer.add_callback(observer)
             trainer.remove_callback(PrinterCallback)
@@ -107,10 +115,10 @@ class TrlEngine:
                 trainer.train(resume_from_checkpoint=str(last[1]) if last else None)
             recorder.flush()
             if main and observer.stopped is None:
-                self.save(trainer, stage, folder)
+                self.save(trainer, parts)
                 if stage.kind == "warm":
                     folder.note_skills("after", loaded)
-        return self.close(stage, folder, observer, recorder, began)
+        return self.close(parts, observer, began)
 
     def domain(self, name: str) -> Domain:
         return self.domains[name] if name in self.domains else get_domain(name)
@@ -147,7 +155,7 @@ class TrlEngine:
         chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
         trainer = Trainer(
             loaded.model,
-            args=GRPOConfig(output_dir=str(folder.checkpoints), **chosen),
+            args=on_one_gpu(GRPOConfig(output_dir=str(folder.checkpoints), **chosen)),
             train_dataset=dataset(rows),
             processing_class=loaded.tokenizer,
             peft_config=adapters(stage, loaded),
@@ -182,7 +190,7 @@ class TrlEngine:
 
         return InOrder(
             loaded.model,
-            args=SFTConfig(output_dir=str(folder.checkpoints), **chosen),
+            args=on_one_gpu(SFTConfig(output_dir=str(folder.checkpoints), **chosen)),
             train_dataset=dataset(
                 {name: [row[name] for row in rows] for name in ("input_ids", "labels")}
             ),
@@ -208,23 +216,17 @@ class TrlEngine:
         )
         return [(setting.name, setting.value, setting.reason) for setting in found]
 
-    def save(self, trainer: Any, stage: Stage, folder: StageFolder) -> None:
+    def save(self, trainer: Any, parts: Parts) -> None:
         """Keep the trained weights as the stage's policy."""
-        partial = folder.path / ".trained"
+        partial = parts.folder.path / ".trained"
         shutil.rmtree(partial, ignore_errors=True)
         trainer.save_model(str(partial))
-        folder.take_policy(partial)
+        parts.folder.take_policy(partial, parts.loaded)
         shutil.rmtree(partial)
 
-    def close(
-        self,
-        stage: Stage,
-        folder: StageFolder,
-        observer: Observer,
-        recorder: Recorder,
-        began: float,
-    ) -> Result:
+    def close(self, parts: Parts, observer: Observer, began: float) -> Result:
         """Write the result; after an early stop the policy is the last good checkpoint."""
+        stage, folder, recorder = parts.stage, parts.folder, parts.recorder
         recorder.close()
         main = recorder.process == 0
         steps, policy = stage.recipe.steps, str(folder.policy)
@@ -232,7 +234,7 @@ class TrlEngine:
             good = folder.last(good=True)
             steps, policy = (good[0], policy) if good else (0, stage.model)
             if good and main:
-                folder.take_policy(good[1])
+                folder.take_policy(good[1], parts.loaded)
         lines = folder.lines()
         each = stage.recipe.tasks * stage.recipe.group if stage.kind == "grpo" else 0
         result = Result(
@@ -246,6 +248,12 @@ class TrlEngine:
             skills=folder.skills(),
         )
         return folder.finish(result) if main else result
+
+
+def on_one_gpu(arguments: Any) -> Any:
+    """A process computes on one GPU, however many it sees; more of them take more processes."""
+    arguments._n_gpu = min(1, arguments.n_gpu)
+    return arguments
 
 
 def dataset(columns: dict[str, list[Any]]) -> Any:
@@ -312,6 +320,9 @@ def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded) -> Iterato
             raise EngineError(cannot_write(folder, error)) from None
         raise
     except (OSError, SafetensorError) as error:
+        if isinstance(error, ConnectionError) or type(error).__module__.startswith("requests"):
+            words = f"cannot reach {stage.recipe.generator}: {error}. {kept(folder)}"
+            raise EngineError(words) from None
         raise EngineError(cannot_write(folder, error)) from None
 
 

@@ -147,12 +147,17 @@ class StageFolder:
                     found.setdefault(name, {"n": n})[when] = value
         return found
 
-    def take_policy(self, source: Path) -> None:
-        """Make the model in `source` the result of the stage, whole or not at all."""
+    def take_policy(self, source: Path, loaded: Loaded) -> None:
+        """Make the model in `source` the result of the stage, whole or not at all.
+
+        An adapter gets the config of its model, which tells how it was taught to be asked.
+        """
         partial = self.path / f".policy.{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
-        skip = shutil.ignore_patterns(*TRAINER_FILES, "rng_state*", "README.md")
+        skip = shutil.ignore_patterns(*TRAINER_FILES, "rng_state*", "README.md", "ref")
         shutil.copytree(source, partial, ignore=skip)
+        if not (partial / "config.json").exists():
+            loaded.model.config.save_pretrained(partial)
         shutil.rmtree(self.policy, ignore_errors=True)
         partial.rename(self.policy)
 

@@ -66,6 +66,12 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         if probes.exists():
             self.probes = torch.load(probes, map_location=self.accelerator.device)
 
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if "ref" in getattr(self.model, "peft_config", ()):
+            # Of several adapters transformers reads those in folders of their own, and not ours.
+            self.model.load_adapter(resume_from_checkpoint, "default", is_trainable=True)
+
     @property
     def whole(self) -> bool:
         """Whether every process holds the whole model, as our generator needs it."""
@@ -100,6 +106,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         """TRL's rollout function, for tasks of several turns of plain text."""
         episodes = [self.recorder.begin(self.tasks[row["task"]]) for row in self.rows]
         self.dialogues = play(self, episodes)
+        self.entropies = [dialogue.entropies for dialogue in self.dialogues]
         return {
             "prompt_ids": [dialogue.prompt_ids for dialogue in self.dialogues],
             "completion_ids": [dialogue.ids for dialogue in self.dialogues],
@@ -151,14 +158,15 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
-        rollouts = self.recorder.score(self.attempts(), self.state.global_step)
+        first = self.accelerator.process_index * len(self.rows)
+        groups = [(first + place) // self.num_generations for place in range(len(self.rows))]
+        rollouts = self.recorder.score(self.attempts(), self.state.global_step, groups)
         n = len(rollouts)
         log_metric("valid", sum(rollout.outcome.valid for rollout in rollouts) / n)
         log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         if self.sieve.filters:
-            first = self.accelerator.process_index * len(self.rows)
             self.columns = columns_of(rollouts, first, self.num_generations)
         return [float(rollout.shaped or 0.0) for rollout in rollouts]
 

@@ -64,13 +64,13 @@ class Recorder:
             for name, meaning in domain.components.items()
         }
 
-    def score(self, attempts: list[Attempt], step: int) -> list[Rollout]:
-        """The rollouts of one step, on their way to disk."""
+    def score(self, attempts: list[Attempt], step: int, groups: list[int]) -> list[Rollout]:
+        """The rollouts of one step, on their way to disk, each with the number of its group."""
         found = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
         rewards = shaped(self.shape, found, self.components)
         rollouts = [
-            rollout.model_copy(update={"shaped": float(reward)})
-            for rollout, reward in zip(found, rewards, strict=True)
+            rollout.model_copy(update={"shaped": float(reward), "group": f"{step}/{group}"})
+            for rollout, reward, group in zip(found, rewards, groups, strict=True)
         ]
         path = self.folder / f"step-{step:06d}-{self.process}.parquet"
         self.pending.append(self.writer.submit(write, rollouts, path))

@@ -72,7 +72,7 @@ class Rows:
         at = (prompts[:, None] - 1 + answer).clamp(max=width - 2)
         own = answer < (lengths - prompts)[:, None]
         room = (0, self.keep - most)
-        return (
-            pad(output.log_probs.gather(1, at) * own, room),
-            pad(output.entropy.gather(1, at) * own, room),
-        )
+        logps = pad(output.log_probs.gather(1, at) * own, room)
+        if output.entropy is None:  # of the model that a KL term refers to, nobody asks for it
+            return logps, torch.zeros_like(logps)
+        return logps, pad(output.entropy.gather(1, at) * own, room)

@@ -1,5 +1,6 @@
 """What TRL is told: the recipe, and everything that follows from it, with the reason."""
 
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from coevolve.core.errors import UserError
@@ -84,7 +85,8 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
         Setting("logging_nan_inf_filter", False, "a NaN must be seen, not averaged away"),
         Setting("save_strategy", "steps", "a killed run goes on from the last checkpoint"),
         Setting("save_steps", every, "a tenth of the stage is lost at most, or a quarter"),
-        Setting("save_total_limit", 3, "the last good checkpoint outlives two bad ones"),
+        Setting("save_total_limit", max(3, 1 + -(-(stage.limits.patience - 1) // every)),
+                "the last good checkpoint outlives those that the watch sees going wrong"),
         Setting("report_to", stage.tracking, "tracking"),
         Setting("disable_tqdm", True, "progress is reported to the caller"),
     ]  # fmt: skip
@@ -132,6 +134,7 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
     if generator == "vllm":
         if not machine.cuda:
             raise UserError("generator 'vllm' needs a GPU; use local here")
+        need_vllm(generator)
         return [
             Setting("use_vllm", True, "recipe: generator"),
             Setting("vllm_mode", "colocate", "vLLM shares the GPU with training"),
@@ -139,11 +142,17 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
         ]
     if not generator.startswith(("http://", "https://")):
         raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
+    need_vllm(generator)
     return [
         Setting("use_vllm", True, "recipe: generator"),
         Setting("vllm_mode", "server", "an address was given"),
         Setting("vllm_server_base_url", generator, "recipe: generator"),
     ]
+
+
+def need_vllm(generator: str) -> None:
+    if find_spec("vllm") is None:
+        raise UserError(f"generator '{generator}' needs a package: pip install vllm, or use local")
 
 
 def warm(stage: Stage, machine: Machine, longest: int) -> list[Setting]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.turns import Episode, TurnDomain
+from coevolve.policies.generate import Answer
 from coevolve.policies.local import render
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class Dialogue:
     ids: list[int] = field(default_factory=list)
     own: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    entropies: list[float] = field(default_factory=list)
+    """Of its own tokens."""
     turns: list[Message] = field(default_factory=list)
     text: str = ""
     """What the policy said last."""
@@ -46,12 +49,14 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
     turn = 0
     while rows := [row for row, dialogue in enumerate(dialogues) if not dialogue.over]:
         playing = [dialogues[row] for row in rows]
-        room = most - max(len(dialogue.ids) for dialogue in playing)
+        rooms = [most - len(dialogue.ids) for dialogue in playing]
         ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
-        answers = trainer.draw(ids, trainer.seeds(turn, rows), max(room, 1))
+        answers = trainer.draw(ids, trainer.seeds(turn, rows), max(rooms))
         turn += 1
-        for dialogue, answer in zip(playing, answers, strict=True):
+        for dialogue, drawn, room in zip(playing, answers, rooms, strict=True):
+            answer = fitting(drawn, room)
             dialogue.say(list(answer.tokens), True, list(answer.logprobs))
+            dialogue.entropies += answer.entropies
             dialogue.text = tokenizer.decode(answer.tokens, skip_special_tokens=True)
             dialogue.turns.append(Message(role="assistant", content=dialogue.text))
             if not answer.ended:
@@ -69,6 +74,13 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
             dialogue.say(heard, False)
             dialogue.turns.append(Message(role="user", content=reply))
     return dialogues
+
+
+def fitting(answer: Answer, room: int) -> Answer:
+    """As much of an answer as a dialogue has room for, however much room its neighbours have."""
+    if len(answer.tokens) <= room:
+        return answer
+    return Answer(answer.tokens[:room], answer.logprobs[:room], answer.entropies[:room], False)
 
 
 def reply_ids(tokenizer: Any, reply: str) -> list[int]:

@@ -6,7 +6,8 @@ Answers are tokenised exactly as they would be drawn, so that GRPO goes on where
 from collections.abc import Sequence
 from typing import Any
 
-from coevolve.core.rollout import Message
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
@@ -18,6 +19,8 @@ from coevolve.policies.local import LocalPolicy, render
 from coevolve.policies.models import Loaded
 
 IGNORED = -100
+REPLAY_TOKENS = 96
+"""Of an own answer at most."""
 
 
 def example(tokenizer: Any, messages: Sequence[Message], answer: str) -> dict[str, list[int]]:
@@ -36,8 +39,6 @@ def examples(
     own = round(stage.recipe.replay * count)
     shown = order(len(tasks), count - own, stage.seed)
     made: dict[int, dict[str, list[int]]] = {}
-    for name in domains:
-        loaded.teach(name, loaded.style(name, stage.style))
     for index in shown:
         if index not in made:
             domain = domains[tasks[index].domain]
@@ -59,9 +60,16 @@ def replayed(loaded: Loaded, stage: Stage) -> list[dict[str, list[int]]]:
     asked = [
         task.messages for task in instructions(400, derive(stage.seed, "replay"), held_out=False)
     ]
-    sampling = Sampling(temperature=0.7, max_tokens=96, seed=stage.seed)
+    sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
     answers = policy.answer([Prompt(messages) for messages in asked], sampling)
-    return [
+    found = [
         example(loaded.tokenizer, messages, answer.text)
         for messages, answer in zip(asked, answers, strict=True)
+        if answer.stop is StopReason.END  # what was cut off would teach it to stop anywhere
     ]
+    if not found:
+        raise UserError(
+            f"replay = {stage.recipe.replay}: none of the model's own answers to general "
+            f"instructions ends within {REPLAY_TOKENS} tokens; set replay = 0"
+        )
+    return found

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from coevolve.core.rollout import Rollout
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
+from coevolve.evaluation.statistics import Interval
 from coevolve.evolution.backtest import Candidate, Probe, measure
 from coevolve.evolution.backtests.backtested import (
     CORRECT,
@@ -40,21 +41,21 @@ def backtest_knobs(
     one = measure(Candidate("incumbent", old), base, base, seed)
     other = measure(Candidate(patch.author or "patch", new), drawn, base, seed)
     enough = other.better >= rule.confidence
-    passed = enough and other.forgotten <= rule.most_forgotten
+    passed = enough and other.forgotten.value <= rule.most_forgotten
     said = (
         f"{other.alive.value:.0%} of {other.alive.n} groups carry signal, before "
-        f"{one.alive.value:.0%} of {one.alive.n}; {other.signal:.4f} of it, before "
-        f"{one.signal:.4f}: more with chance {other.better:.0%}"
+        f"{one.alive.value:.0%} of {one.alive.n}; {other.signal.mean:.4f} of it, before "
+        f"{one.signal.mean:.4f}: more with chance {other.better:.0%}"
     )
     if not enough:
         said = f"not surely more signal ({said}; {rule.confidence:.0%} is asked for)"
     elif not passed:
-        said = f"it leaves out {other.forgotten:.0%} of what is solved ({said})"
+        said = f"it leaves out {other.forgotten.value:.0%} of what is solved ({said})"
     return Backtested(
         passed=passed,
         words=said,
         prediction=predicted(patch, one, other, rule),
-        measures=measures_of(one, other, len(base), len(drawn)),
+        measures=measures_of(one, other),
     )
 
 
@@ -67,18 +68,22 @@ def rewarded(rollouts: Sequence[Rollout], text: str, domain: Domain) -> list[Rol
     ]
 
 
-def measures_of(one: Probe, other: Probe, before: int, after: int) -> dict[str, Measure]:
-    groups, now = one.alive, other.alive
+def measures_of(one: Probe, other: Probe) -> dict[str, Measure]:
+    before, after = one.alive, other.alive
     return {
-        "dead_before": share(groups.n - groups.successes, groups.n),
-        "dead_after": share(now.n - now.successes, now.n),
-        "signal_before": Measure(value=one.signal, n=groups.n, low=one.low, high=one.high),
-        "signal_after": Measure(value=other.signal, n=now.n, low=other.low, high=other.high),
-        "better": count(other.better, now.n),
-        "forgotten": count(other.forgotten, after),
-        "tokens_before": count(one.tokens, before),
-        "tokens_after": count(other.tokens, after),
+        "dead_before": share(before.n - before.successes, before.n),
+        "dead_after": share(after.n - after.successes, after.n),
+        "signal_before": estimated(one.signal, before.n),
+        "signal_after": estimated(other.signal, after.n),
+        "better": count(other.better, after.n),
+        "forgotten": share(other.forgotten.successes, other.forgotten.n),
+        "tokens_before": estimated(one.tokens, before.n),
+        "tokens_after": estimated(other.tokens, after.n),
     }
+
+
+def estimated(interval: Interval, groups: int) -> Measure:
+    return Measure(value=interval.mean, n=groups, low=interval.low, high=interval.high)
 
 
 def predicted(patch: Patch, one: Probe, other: Probe, rule: BacktestRule) -> Prediction:
@@ -88,6 +93,6 @@ def predicted(patch: Patch, one: Probe, other: Probe, rule: BacktestRule) -> Pre
         return follows(patch.metric, float(surely) - float(surely_not), 1.0)
     if patch.metric not in CORRECT:
         return "unclear"
-    if surely_not or other.forgotten > rule.most_forgotten:
+    if surely_not or other.forgotten.value > rule.most_forgotten:
         return "down"
     return "up" if surely else "unclear"

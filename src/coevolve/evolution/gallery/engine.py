@@ -5,7 +5,7 @@ A step moves the logit of each script by the mean advantage of its attempts: the
 a choice among scripts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class MixtureEngine:
     def __init__(self, domain: Domain, scripts: Scripts, start: Mixture) -> None:
         self.domain, self.scripts, self.start = domain, scripts, start
 
-    def check(self, model: str, domain: Domain) -> None:
+    def check(self, model: str, scripts: Collection[str]) -> None:
         """A mixture starts from shares of its own, whatever the name."""
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
