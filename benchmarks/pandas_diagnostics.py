@@ -200,10 +200,11 @@ class Measured:
     def rising(self) -> Readings:
         if self.dev["turns"].max() <= 1:
             return {}
-        means, found, run, before = mean(self.dev, self.dev["turns"]), {}, 0, np.inf
-        for version, (value, n) in sorted(means.items()):
-            run = run + 1 if value > before else 0
-            found[version], before = [float(run), n], value
+        means, found = mean(self.dev, self.dev["turns"]), {}
+        for version, (value, n) in sorted(means.items()):  # a parent has the smaller number
+            parent = self.parents.get(version)
+            more = parent in means and value > means[parent][0]
+            found[version] = [found[parent][0] + 1 if more else 0.0, n]
         return found
 
     def inflated(self) -> Readings:
@@ -225,9 +226,15 @@ class Measured:
         return found
 
     def contamination(self) -> Readings:
-        first = self.train.groupby("task_id")["version"].min()
+        trained = self.train.groupby("version")["task_id"].agg(set)
+        seen: dict[int | None, set[str]] = {None: set()}
+        for version, parent in sorted(self.parents.items()):
+            seen[version] = seen.get(parent, set()) | trained.get(version, set())
         tasks = self.dev[["version", "task_id"]].drop_duplicates()
-        return mean(tasks, tasks["task_id"].map(first) <= tasks["version"])
+        known = [
+            task in seen[v] for v, task in zip(tasks["version"], tasks["task_id"], strict=True)
+        ]
+        return mean(tasks, pd.Series(known, index=tasks.index))
 
     def losses(self) -> Readings:
         found = {}

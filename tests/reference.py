@@ -234,11 +234,11 @@ class Reference:
         }
 
     def rising(self) -> Readings:
-        means, found, run = self.mean("dev", lambda o: len(o.said)), {}, 0
-        versions = sorted(means)
-        for before, version in zip([None, *versions], versions, strict=False):
-            run = run + 1 if before is not None and means[version][0] > means[before][0] else 0
-            found[version] = (float(run), means[version][1])
+        means, found = self.mean("dev", lambda o: len(o.said)), {}
+        for version in sorted(means):  # a parent has the smaller number
+            parent = self.made.parents.get(version)
+            more = parent in means and means[version][0] > means[parent][0]
+            found[version] = (found[parent][0] + 1 if more else 0.0, means[version][1])
         return found
 
     def inflated(self) -> Readings:
@@ -279,7 +279,11 @@ class Reference:
         found = {}
         for version, members in self.pick("dev").items():
             tasks = {one.task for one in members}
-            trained = {o.task for o in self.facts if o.source == "train" and o.version <= version}
+            line, past = set(), version
+            while past is not None and past not in line:
+                line.add(past)
+                past = self.made.parents.get(past)
+            trained = {o.task for o in self.facts if o.source == "train" and o.version in line}
             found[version] = (len(tasks & trained) / len(tasks), len(tasks))
         return found
 

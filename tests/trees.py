@@ -88,7 +88,7 @@ def make_tree(folder: Path, trainer: Trainer, **changes: Any) -> Evolving:
         evolution,
         Ledger.create(folder, evolution.model_dump(mode="json")),
         measuring,
-        lambda checkpoint: {trainer.name: trainer},
+        lambda checkpoint: {trainer.name: lambda: trainer},
         one_by_one(Pretended(), measuring, None),
         folder.parent / "skills",
     )

@@ -1,5 +1,6 @@
 """The code domain against the sandbox: verdicts, failure classes, rewards, loaders."""
 
+import ast
 import gzip
 import json
 import random
@@ -15,6 +16,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.code.answer import fenced
 from coevolve.domains.code.domain import CodeDomain
 from coevolve.domains.code.scripts import TRICKS
+from coevolve.domains.code.template import filled
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 DOMAIN = CodeDomain()
@@ -63,6 +65,19 @@ def test_every_end_has_its_class(code, failure):
     outcome = verdict(code)
     assert outcome.failure == failure, outcome
     assert outcome.valid == (failure is None)
+
+
+def test_a_call_that_fails_is_no_mistake_of_syntax():
+    knobs = DOMAIN.space.parse({"function.share": 1.0})
+    task = next(DOMAIN.generate(knobs, 1, 4, Split.DEV))
+    for code in ("solve = max", "def solve():\n    return 1", "solve = 3"):
+        outcome = verdict(code, task)
+        assert outcome.failure in ("runtime_error", "wrong_answer"), (code, outcome)
+
+
+def test_a_parameter_is_a_value_wherever_it_stands():
+    swapped = filled("f(<<a>>, <<b>>)", {"a": "<<b>>", "b": "'+str(print(1))+'"})
+    assert ast.literal_eval(swapped[1:]) == ("<<b>>", "'+str(print(1))+'")
 
 
 def test_more_passes_never_earn_less():

@@ -17,7 +17,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.check import conformance
 from coevolve.domains.reasoning.domain import EXCLUDED, ReasoningDomain, names
 from coevolve.domains.reasoning.levels import datasets
-from coevolve.domains.reasoning.scoring import ALPHABETS, GAMES, plain, same_numbers
+from coevolve.domains.reasoning.scoring import ALPHABETS, GAMES, plain, same_numbers, small
 from coevolve.domains.registry import get_domain, members
 
 FEW = ("leg_counting", "chain_sum", "tower_of_hanoi", "fraction_simplification")
@@ -206,3 +206,15 @@ def test_bad_tasks_are_refused(change, said):
     assert domain.load(task.data).data == task.data
     with pytest.raises(UserError, match=said):
         domain.load({**task.data, **change})
+
+
+@pytest.mark.parametrize(
+    ("formula", "fine"),
+    [
+        ("x**3/3 + 2*x", True), ("(x + 1)**2/2", True), ("x**9 + x**8 + x**7 + x**6", True),
+        ("(((((9**99)**99)**99)**99)**99)*x", False), ("9**9**9", False), ("x**(2+1)", False),
+        ("x**999", False), ("x**", False),
+    ],
+)  # fmt: skip
+def test_only_formulas_that_can_be_computed_are(formula, fine):
+    assert small(formula) is fine

@@ -188,7 +188,7 @@ def test_no_environment_and_no_files_of_the_parent(tmp_path, monkeypatch):
     finally:
         (Path.home() / ".coevolve-test").unlink()
     lines = ran.stdout.splitlines()
-    assert lines[0] == "['HOME', 'LANG', 'PATH', 'PWD']"
+    assert lines[0] == "['HOME', 'LANG', 'PATH', 'PWD', 'PYTHONHASHSEED']"
     assert set(lines[1].split()) == {"False"}
     assert lines[2] == "[] /tmp"
     assert not any(line.startswith("wrote") for line in lines)
@@ -284,6 +284,41 @@ def test_read_only_binds_cannot_be_written_over(tmp_path):
     assert "did it" not in ran.stdout
     assert len(ran.stdout.splitlines()) == 4
     assert (tmp_path / "tests.py").read_text() == "assert False"
+
+
+def test_the_same_program_says_the_same_every_time():
+    source = "def solve(text):\n    return list(set(text))"
+    found = []
+    for _ in range(3):
+        with program(source, Limits(cpu_s=2)) as candidate:
+            found.append(candidate.call("solve", ["abcdefgh"]).value)
+        close_pools()
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("number", range(56, 66))
+def test_whatever_number_a_pipe_gets_a_program_runs(number):
+    """Open files up to a number, so that the next worker's pipes begin there."""
+    close_pools()
+    opened = []
+    while not opened or opened[-1] < number:
+        opened.append(os.open("/dev/null", os.O_RDONLY))
+    try:
+        with program("print(6 * 7)", Limits(cpu_s=2)) as candidate:
+            assert candidate.run("").stdout == "42\n"
+    finally:
+        for file in opened:
+            os.close(file)
+        close_pools()
+
+
+def test_what_a_command_was_told_is_not_found_again():
+    code = """
+import os
+folder = f"/proc/{os.getppid()}/fd"
+print([link for file in os.listdir(folder) if "memfd" in (link := os.readlink(f"{folder}/{file}"))])
+"""
+    assert run([PYTHON, "-c", code], stdin="a secret").stdout == "[]\n"
 
 
 def test_runs_of_one_program_and_programs_do_not_meet():

@@ -272,7 +272,11 @@ def test_thresholds_are_revised_by_the_same_test(run: Path, tmp_path: Path) -> N
     assert trial is not None
     assert trial.accepted, trial.reason
     assert trial.diagnostic.warn == pytest.approx(0.1, abs=0.07)
-    assert trial.diagnostic.since == VERSIONS
+    assert (trial.diagnostic.since, trial.diagnostic.revised) == (0, VERSIONS)
+    assert trial.p_value is not None
+    later = try_threshold("shortcuts", occasion(folder).model_copy(update={"earlier": 2}), 5)
+    assert later is not None
+    assert later.p_value == pytest.approx(min(1.0, 15 * trial.p_value))
     keep = as_toml(trial.diagnostic)
     (folder / "diagnostics" / "own.toml").write_text(keep, "utf-8")
     again = try_threshold("shortcuts", occasion(folder))

@@ -74,6 +74,12 @@ def test_any_text_is_an_expression_or_refused(text):
     assert math.isfinite(float(made.value(FACTS)))
 
 
+@pytest.mark.parametrize("text", ["reward + min", "where", "reward + 1" + "0" * 400, "1e999"])
+def test_what_has_no_value_is_refused(text):
+    with pytest.raises(UserError):
+        Expression(text)
+
+
 def test_values_are_finite_and_bounded():
     assert float(Expression("1e300 * 1e300").value({})) == LARGEST
     assert float(Expression("accuracy * 1").value({"accuracy": math.nan})) == 0.0

@@ -47,9 +47,7 @@ class Script:
 
 def asked(*said, seen=None, **fields):
     policy = Script(*said)
-    options = {
-        name: fields.pop(name) for name in ("calls", "backtest", "repairs") if name in fields
-    }
+    options = {name: fields.pop(name) for name in ("calls", "repairs") if name in fields}
     trainer = ModelTrainer("model", policy, LIBRARY, **options)
     (found,) = trainer.propose(lineage(seen or {"entropy": 0.01}, **fields), 7)
     return found, policy

@@ -71,6 +71,24 @@ def test_a_file_that_is_damaged_in_the_middle(root: Path) -> None:
     counted.close()
 
 
+def test_files_that_are_written_again_are_read_again(root: Path) -> None:
+    folder = root / "tree"
+    file = folder / "rounds" / "01" / "gate" / "part-00000.parquet"
+    counted = Counted(folder)
+    counted.refresh(("once",))
+    before = counted.ask("SELECT count(*), count_if(valid) FROM rollouts")[0]
+    shutil.copy(folder / "rounds" / "00" / "gate" / "part-00000.parquet", file)
+    counted.refresh(("twice",))
+    rows = counted.ask("SELECT task_id, valid FROM rollouts WHERE version = 1 AND source = 'gate'")
+    again = counted.ask("SELECT task_id, valid FROM rollouts WHERE version = 0 AND source = 'gate'")
+    assert sorted(rows) == sorted(again)
+    assert counted.ask("SELECT count(*) FROM rollouts")[0][0] == before[0]
+    file.unlink()
+    counted.refresh(("thrice",))
+    assert counted.ask("SELECT count(*) FROM rollouts")[0][0] == before[0] - len(rows)
+    counted.close()
+
+
 def test_a_missing_checkpoint_is_said(root: Path) -> None:
     shutil.rmtree(root / "run" / "rounds" / "02" / "stage" / "policy")
     page = client(root).get("/runs/run")

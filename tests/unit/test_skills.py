@@ -265,9 +265,9 @@ def test_a_copy_is_not_disturbed_and_gives_back_what_it_learned(tmp_path):
     for _ in range(2):
         shared.absorb(learned)
     keys = [one.key for one in SkillLibrary(tmp_path / "shared").get("warmer").evidence]
-    assert sorted(keys) == [("one", 1), ("one", 2), ("other", 9)]
+    assert sorted(keys) == [("one", "lake", 1), ("one", "lake", 2), ("other", "lake", 9)]
     assert [one.key for one in SkillLibrary(tmp_path / "own").get("warmer").evidence] == [
-        ("one", 1), ("one", 2),
+        ("one", "lake", 1), ("one", "lake", 2),
     ]  # fmt: skip
 
 

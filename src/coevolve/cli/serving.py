@@ -31,17 +31,17 @@ def serve(
     COEVOLVE_TOKEN or made up and printed. Nothing is loaded from elsewhere.
     """
     from coevolve.dashboard.web.app import make_app
-    from coevolve.dashboard.web.guard import is_local
+    from coevolve.dashboard.web.guard import LOCAL, is_local
 
     try:
         import uvicorn
     except ImportError:
         raise UserError("the dashboard needs uvicorn: pip install 'coevolve[serve]'") from None
     token = "" if is_local(host) else chosen_token()
-    app = make_app(folder, token)
+    name = f"[{host}]" if ":" in host else host
+    app = make_app(folder, token, (*LOCAL, name.lower()))
     listening = bound(host, port)
     place = listening.getsockname()[1]
-    name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{place}/" + (f"?token={token}" if token else "")
     print(f"serving {folder} at {address} (Ctrl-C ends it)", flush=True)
     if show:

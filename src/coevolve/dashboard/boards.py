@@ -18,6 +18,7 @@ from coevolve.dashboard.record import Record
 from coevolve.dashboard.shown import labels
 from coevolve.dashboard.tasks import held_out
 from coevolve.domains.base import Domain
+from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
 from coevolve.evaluation.statistics import Rate, wilson
 
@@ -112,7 +113,7 @@ def answer_of(rollout: Rollout) -> str:
 
 def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
     """An answer as the domain draws it: as SVG where it can, in letters where it cannot."""
-    if domain is None or task is None:
+    if domain is None or task is None or has_turns(domain):  # one answer of several says little
         return Picture("", written(answer))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"
@@ -121,7 +122,12 @@ def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
             svg = still(path.read_text("utf-8"))
         except (CoevolveError, OSError, ValueError, NotImplementedError):
             svg = ""
-    return Picture(svg, written(answer if svg else domain.draw(task, answer)))
+    if svg:
+        return Picture(svg, written(answer))
+    try:
+        return Picture("", written(domain.draw(task, answer)))
+    except CoevolveError as error:  # such as a judge that cannot run here
+        return Picture("", written(f"{answer}\n\n(not drawn: {error})"))
 
 
 def still(text: str) -> str:

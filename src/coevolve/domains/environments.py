@@ -17,7 +17,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain, names
-from coevolve.domains.turns import Episode, TurnDomain, has_turns
+from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
 
 LONGEST = 1_000_000
 """Characters of a prompt or an answer."""
@@ -103,7 +103,7 @@ class TextEnv(gymnasium.Env[str, str]):
             raise UserError(f"an action is text, not {action!r:.60}")
         self.said.append(action)
         reply = self.episode.reply(action) if self.episode else None
-        cut = reply is not None and len(self.said) >= turns(self.domain)
+        cut = reply is not None and len(self.said) >= turns(self.domain, self.task)
         if reply is not None and not cut:
             return reply, 0.0, False, False, {}
         task, self.task = self.task, None
@@ -122,8 +122,9 @@ def begin(domain: Domain, task: Task) -> Episode | None:
     return domain.begin(task) if has_turns(domain) else None
 
 
-def turns(domain: Domain | TurnDomain) -> int:
-    return domain.turns if has_turns(domain) else 1
+def turns(domain: Domain | TurnDomain, task: Task) -> int:
+    """The most that a policy may say."""
+    return turn_limit(domain, task) if has_turns(domain) else 1
 
 
 def register(name: str) -> str:

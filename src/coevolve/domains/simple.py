@@ -191,7 +191,7 @@ class SimpleDomain:
             self.question(task.data), self.answer(task.data)
         except CoevolveError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise UserError(f"not a task of {self.name} ({reason:.100})") from None
         if given:

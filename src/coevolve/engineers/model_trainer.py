@@ -13,7 +13,7 @@ from coevolve.engineers.briefing import briefing
 from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.filling import alike, fill
 from coevolve.engineers.library import SkillLibrary
-from coevolve.engineers.tools import REPLY_CHARACTERS, Backtest, Call, Change, LastCall, Tools
+from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools
 from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.patch import Patch
 from coevolve.policies.base import Completion, Policy, Sampling, cost
@@ -51,7 +51,6 @@ class ModelTrainer:
         policy: Policy,
         library: SkillLibrary | None = None,
         *,
-        backtest: Backtest | None = None,
         calls: int = 8,
         repairs: int = 1,
         budget_tokens: int = 3_000,
@@ -62,7 +61,6 @@ class ModelTrainer:
         self.name = name
         self.policy = policy
         self.library = library or SkillLibrary()
-        self.backtest = backtest
         self.calls = calls
         self.repairs = repairs
         self.budget_tokens = budget_tokens
@@ -72,7 +70,7 @@ class ModelTrainer:
         drawn = derive(
             seed, "model trainer", self.name, lineage.parent.number, len(lineage.versions)
         )
-        tools = Tools(lineage, self.library, self.name, drawn, self.backtest)
+        tools = Tools(lineage, self.library, self.name, drawn)
         asked = f"{briefing(lineage, tools.situation, self.library, self.budget_tokens)}\n\n{FORM}"
         dialogue = Dialogue(self, tools, drawn, asked)
         try:

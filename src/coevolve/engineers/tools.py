@@ -5,7 +5,6 @@ through the lineage's locked connection.
 """
 
 import json
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -31,9 +30,6 @@ from coevolve.harness.patch import FACTORS, Patch, flat
 REPLY_CHARACTERS = 2_400
 ROWS, ROLLOUTS = 40, 2
 MESSAGE_CHARACTERS = 700
-
-Backtest = Callable[[Patch], Any]
-"""What a patch would do to stored rollouts, as JSON values."""
 
 
 class Change(Value):
@@ -74,10 +70,8 @@ class Tools:
         library: SkillLibrary,
         author: str,
         seed: int,
-        backtest: Backtest | None = None,
     ) -> None:
         self.lineage, self.library, self.author = lineage, library, author
-        self.backtest = backtest
         self.situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
         self.taboo = warnings(library.warning(lineage.domain, self.situation), lineage, seed)
 
@@ -136,11 +130,7 @@ class Tools:
         if change is None:
             raise UserError("`patch` is missing")
         patch = self.patch_of(change)
-        if self.backtest is None:
-            return "The patch can be applied. There is no backtest here."
-        return (
-            f"The patch can be applied. Backtest: {json.dumps(self.backtest(patch), default=str)}"
-        )
+        return f"The patch can be applied. Backtest: {json.dumps(self.lineage.backtest(patch))}"
 
     def rollouts(self, name: str, version: int | None) -> str:
         """One rollout by its id, or some behind a diagnostic."""
@@ -177,14 +167,19 @@ class Tools:
             return listed(self.lineage)
         if number not in found:
             raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
-        version = found[number].model_dump(mode="json")
+        shown = found[number]
+        hidden = None if shown.verdict == "rejected" else {"words"}  # a verdict tells of the gate
+        version = shown.model_dump(mode="json", exclude=hidden)
         readings = {k: round(v, 4) for k, v in readings_at(self.lineage.findings, number).items()}
         return json.dumps({**version, "readings": readings})
 
     def skills(self, name: str) -> str:
-        """One skill with its record, or a list."""
+        """One skill with its record, without the gate's numbers, or a list."""
         if name:
-            return as_toml([self.library.get(name)]).decode()
+            skill = self.library.get(name)
+            none = {"gain": None, "low": None, "high": None, "n": 0}
+            record = tuple(one.model_copy(update=none) for one in skill.evidence)
+            return as_toml([skill.model_copy(update={"evidence": record})]).decode()
         fitting = self.library.matching(self.lineage.domain, self.situation)
         return "\n".join(told(skill, self.lineage.domain) for skill in fitting)
 

@@ -12,6 +12,7 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Round
 from coevolve.evidence.health import Finding
 from coevolve.evidence.locked import Answer
+from coevolve.harness.patch import Patch
 from coevolve.harness.version import Version
 
 
@@ -32,6 +33,8 @@ class Lineage(NamedTuple):
     """Trained versions as knob engineers see them: knobs, and dev and train evidence by bucket."""
     ask: Callable[[str], Answer]
     """The answer to one SELECT over the evidence; an `EvidenceError` says why there is none."""
+    backtest: Callable[[Patch], dict[str, Any]]
+    """What a patch of the parent would do to stored rollouts."""
     failures: int = 0
     """Generations in a row that brought nothing to keep. From 4 on, look at other domains' skills;
     from 5 on, prefer removing something."""

@@ -8,7 +8,6 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model_trainer import ModelTrainer
 from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
 from coevolve.engineers.rules import RulesTrainer
-from coevolve.engineers.tools import Backtest
 from coevolve.engineers.trainer import Trainer
 from coevolve.policies.base import Policy
 
@@ -17,7 +16,6 @@ def make_trainer(
     name: str,
     library: SkillLibrary,
     load: Callable[[str], Policy] | None = None,
-    backtest: Backtest | None = None,
     reach: float = REACH,
 ) -> Trainer:
     """The trainer called `name`; what is no rule is a policy that `load` finds."""
@@ -27,4 +25,4 @@ def make_trainer(
         lookup("trainer", name, {RulesTrainer.name: None, **ENGINEERS, **BAD})
     if load is None or name in ENGINEERS or name in BAD:
         return KnobTrainer(make_engineer(name), reach)
-    return ModelTrainer(name, load(name), library, backtest=backtest)
+    return ModelTrainer(name, load(name), library)

@@ -57,6 +57,8 @@ class Diagnostic(Value):
     validation: Validation | None = None
     since: int = 0
     """The first version that it is asked of."""
+    revised: int = 0
+    """The first version that its thresholds hold for."""
     built_in: bool = False
     """Whether its SQL came with the program. A file cannot claim it."""
 

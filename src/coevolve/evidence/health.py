@@ -251,10 +251,9 @@ def reading_of(diagnostic: Diagnostic, row: dict[str, Any]) -> Reading | None:
             return None
         n = int(row["n"])
         low, high = number(row.get("low")), number(row.get("high"))
-        level = diagnostic.level(value, n)
-        return Reading(
-            version=int(row["version"]), value=value, n=n, low=low, high=high, level=level
-        )
+        version = int(row["version"])
+        level = diagnostic.level(value, n) if version >= diagnostic.revised else None
+        return Reading(version=version, value=value, n=n, low=low, high=high, level=level)
     except (TypeError, ValueError, OverflowError):
         raise EvidenceError(f"its SQL gives a row that is no reading: {row!r:.120}") from None
 

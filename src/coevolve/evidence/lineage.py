@@ -17,7 +17,6 @@ VERSIONS = {
     "version": "INTEGER",
     "parent": "INTEGER",  # null: the policy that the run began with
     "verdict": "VARCHAR",  # root, kept, pruned, reverted, rejected; null while it is not judged
-    "reason": "VARCHAR",
     "checkpoint": "VARCHAR",
     "engineer": "VARCHAR",  # whose patch it was trained under
     "factor": "VARCHAR",  # what the patch changed
@@ -34,15 +33,18 @@ STEPS = {
     "learning_rate": "DOUBLE", "reward": "DOUBLE", "reward_std": "DOUBLE", "valid": "DOUBLE",
     "optimal": "DOUBLE", "dead": "DOUBLE", "entropy": "DOUBLE", "kl": "DOUBLE", "drift": "DOUBLE",
     "length": "DOUBLE", "cut": "DOUBLE", "clipped": "DOUBLE", "logprob_gap": "DOUBLE",
-    "logprob_gap_max": "DOUBLE", "tokens": "DOUBLE", "drawing_s": "DOUBLE", "seconds": "DOUBLE",
+    "logprob_gap_max": "DOUBLE", "left_out": "DOUBLE", "tokens": "DOUBLE", "drawing_s": "DOUBLE",
+    "seconds": "DOUBLE",
 }  # fmt: skip
 """Columns of the view `steps`: one line of a stage's `steps.jsonl`."""
 
 
 def versions_of(folder: Path) -> list[Row]:
-    """One row per version, in order."""
+    """One row per version, in order. The `reason` of its verdict is beside the columns: it may
+    tell of the gate, so that people read it and no view has it."""
     if not (folder / "ledger.db").is_file():
-        return [_row(VERSIONS, {"version": version}) for version, _ in version_folders(folder)]
+        none = {**_row(VERSIONS, {}), "reason": None}
+        return [{**none, "version": version} for version, _ in version_folders(folder)]
     with Ledger.open(folder) as ledger:
         phases = {
             (event.round, event.phase): event.payload
@@ -61,7 +63,7 @@ def versions_of(folder: Path) -> list[Row]:
             else rounds_of(gate, parent, phases.get((version - 1, "backtest"), {}))
         )  # fmt: skip
         values = {**result, "version": version, "checkpoint": result.get("policy"), **lineage}
-        found.append(_row(VERSIONS, values))
+        found.append({**_row(VERSIONS, values), "reason": lineage["reason"]})
         if gate and gate["keep"]:
             parent = version
     return found

@@ -56,9 +56,12 @@ class Locked:
             raise ValueError(f"rollouts of {hidden[0].split} are out of an engineer's reach")
         self.evidence, self.bounds = evidence, bounds or Bounds()
         self.process: subprocess.Popen[bytes] | None = None
+        self.over = False
 
     def ask(self, sql: str) -> Answer:
         """The answer to one SELECT; an `EvidenceError` says why there is none."""
+        if self.over:
+            raise EvidenceError("the time for questions is over")
         if self.process is None or self.process.poll() is not None:
             self.start()
         order = {"sql": sql, "rows": self.bounds.rows, "bytes": self.bounds.size}
@@ -126,4 +129,5 @@ class Locked:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.over = True
         self.close()

@@ -107,6 +107,8 @@ def create_tree(
     for name in evolution.trainers:
         if not is_model(name):
             lookup("trainer", name, {RulesTrainer.name: None, **ENGINEERS})
+        elif name not in MODELS:
+            check_policy(name, domain)
     chosen = folder.resolve()  # versions may grow in processes that stand elsewhere
     skills = evolution.skills or chosen.parent / "skills"
     if skills.exists() and not skills.is_dir():
@@ -137,19 +139,16 @@ def assembled_tree(
 
 def trainers_of(
     evolution: Evolution, load: Callable[[str], tuple[Policy, str]], skills: Path
-) -> Callable[[str], Mapping[str, Trainer]]:
-    """Trainers for a checkpoint."""
+) -> Callable[[str], Mapping[str, Callable[[], Trainer]]]:
+    """How to make the trainers of a checkpoint; a model is loaded no sooner than it is asked."""
 
-    def make(checkpoint: str) -> dict[str, Trainer]:
+    def one(name: str, checkpoint: str) -> Trainer:
         stands_for = {"policy": checkpoint, "base": evolution.policy}
-        return {
-            name: make_trainer(
-                name, SkillLibrary(skills), lambda chosen: load(stands_for.get(chosen, chosen))[0]
-            )
-            for name in evolution.trainers
-        }
+        return make_trainer(
+            name, SkillLibrary(skills), lambda chosen: load(stands_for.get(chosen, chosen))[0]
+        )
 
-    return make
+    return lambda checkpoint: {name: partial(one, name, checkpoint) for name in evolution.trainers}
 
 
 def assembled(

@@ -4,7 +4,7 @@ Invariant: a design is one patch of the parent's harness that can be trained and
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,13 +14,16 @@ from coevolve.engineers.base import Round
 from coevolve.engineers.trainer import Lineage, Suggestion, Trainer
 from coevolve.evidence.cells import Case, Cell
 from coevolve.evidence.health import Diagnosis, Finding
+from coevolve.evidence.locked import Locked
 from coevolve.evolution.backtests.reward import check_names
 from coevolve.evolution.proposing import waited_for
+from coevolve.evolution.supervision import Stopped
+from coevolve.evolution.testing import foretold
 from coevolve.evolution.tree import Tree
 from coevolve.harness.budget import Spent
 from coevolve.harness.checked import checked
 from coevolve.harness.harness import Harness
-from coevolve.harness.patch import FACTORS, Patch, patched
+from coevolve.harness.patch import FACTORS, Patch, flat, patched
 from coevolve.harness.version import Version
 
 MOST_SUGGESTIONS = 16
@@ -42,7 +45,8 @@ def design(tree: Tree, parent: Version, number: int) -> list[Design]:
     """What may be tried next, in order of preference, revised as often as a person asks."""
     findings = diagnose(tree, parent, number)
     note = tree.supervision.approve(number, "diagnosis", {"parent": parent.number})
-    found: list[Design] = []
+    note = "\n".join(filter(None, (tree.note, note)))
+    tree.note = ""
     for attempt in range(MOST_REVISIONS + 1):
         name = f"propose-{attempt}" if attempt else "propose"
         recorded = tree.ledger.phase(
@@ -59,8 +63,8 @@ def design(tree: Tree, parent: Version, number: int) -> list[Design]:
         asking = tree.evolution.asks_after and tree.failures >= tree.evolution.asks_after
         note = tree.supervision.approve(number, "design", question, always=bool(asking))
         if not note:
-            break
-    return found
+            return found
+    raise Stopped(f"the designs of version {number} were sent back {MOST_REVISIONS + 1} times")
 
 
 def diagnose(tree: Tree, parent: Version, number: int) -> tuple[Finding, ...]:
@@ -97,14 +101,17 @@ def propose(
             findings=findings,
             measured={one.number: measured(tree, one) for one in tree.trained},
             ask=diagnosis.locked.ask,
+            backtest=partial(foretold, tree, parent),
             failures=tree.failures,
             switch=failed_layers(tree),
             note=note,
         )
-        found = {
-            name: suggested(trainer, lineage, seed, tree.evolution.patience_s)
-            for name, trainer in tree.trainers(tree.policy(parent.number)).items()
-        }
+        found: dict[str, list[Suggestion]] = {}
+        for name, make in tree.trainers(tree.policy(parent.number)).items():
+            # One of its own for each: what does not answer in time may still be asking.
+            with Locked(diagnosis.evidence, diagnosis.locked.bounds) as locked:
+                own = lineage._replace(ask=locked.ask)
+                found[name] = suggested(make, own, seed, tree.evolution.patience_s)
     every = [one for suggestions in found.values() for one in suggestions]
     spent = Spent(
         tokens=sum(one.tokens for one in every),
@@ -120,9 +127,11 @@ def propose(
     }
 
 
-def suggested(trainer: Trainer, lineage: Lineage, seed: int, patience_s: float) -> list[Suggestion]:
-    """The suggestions of a trainer; its failure is data."""
-    found, failure = waited_for(lambda: trainer.propose(lineage, seed), patience_s)
+def suggested(
+    make: Callable[[], Trainer], lineage: Lineage, seed: int, patience_s: float
+) -> list[Suggestion]:
+    """The suggestions of a trainer; its failure is data, also that it cannot be loaded."""
+    found, failure = waited_for(lambda: make().propose(lineage, seed), patience_s)
     return [Suggestion(failure=failure)] if failure else found[:MOST_SUGGESTIONS]
 
 
@@ -181,4 +190,6 @@ def designed(tree: Tree, parent: Version, suggestion: Suggestion, author: str) -
         patch = patch.model_copy(update={"value": dict(domain.space.parse(knobs))})
     harness = patched(parent.harness, patch)
     check_names(harness.reward, domain)
+    # As it was read, so that no spelling of a value hides what it is.
+    patch = patch.model_copy(update={"value": flat(harness)[patch.factor]})
     return Design(patch, harness, author, suggestion.skill)

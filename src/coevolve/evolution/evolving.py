@@ -10,6 +10,7 @@ reads only what is recorded: a run that is killed anywhere and resumed grows the
 
 from coevolve.evolution.best import Best
 from coevolve.evolution.generation import next_generation
+from coevolve.evolution.isolation import hold_to
 from coevolve.evolution.learning import begin_skills
 from coevolve.evolution.planting import plant
 from coevolve.evolution.supervision import Stopped
@@ -33,6 +34,7 @@ class Evolving(Tree):
     def run(self) -> Best:
         """All versions, from wherever the ledger says that the run is; what it has come to."""
         with self.ledger.writing():
+            hold_to(self)
             begin_skills(self)
             plant(self)
             try:

@@ -1,23 +1,17 @@
 """One generation: designs of the best version are backtested, trained and judged."""
 
-import time
 from functools import partial
 from itertools import combinations
 from typing import Any
 
-from coevolve.core.rollout import Rollout
-from coevolve.core.seeds import derive
-from coevolve.domains.knobs import Knobs
-from coevolve.evolution.backtests.patches import backtest_patch
-from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.designing import Design, design
 from coevolve.evolution.judging import judge
 from coevolve.evolution.learning import learn_diagnostics, learn_skill
 from coevolve.evolution.planting import record_of
-from coevolve.evolution.redesigning import folder_name
 from coevolve.evolution.supervision import Stopped
+from coevolve.evolution.testing import backtest
 from coevolve.evolution.tree import Tree
-from coevolve.harness.patch import Patch, patched
+from coevolve.harness.patch import patched
 from coevolve.harness.version import Version
 
 CHECK_AFTER, ROLL_BACK_AFTER = 3, 6
@@ -53,7 +47,7 @@ def merge(tree: Tree) -> Version | None:
             number=len(tree.versions), parent=base.number, patch=None, merged=pair,
             harness=patched(base.harness, patch),
         )  # fmt: skip
-        tree.ledger.phase(version.number, "patch", partial(record_of, version, "merge"))
+        tree.ledger.phase(version.number, "patch", partial(record_of, tree, version, "merge"))
         tree.say(f"version {version.number}: merges versions {pair[0]} and {pair[1]}")
         tree.versions.append(version)
         return version
@@ -115,37 +109,21 @@ def tested(tree: Tree, parent: Version, one: Design) -> Version | None:
     """A design as the next version, or None if its backtest rejects it."""
     number = len(tree.versions)
     version = Version(number=number, parent=parent.number, patch=one.patch, harness=one.harness)
-    tree.ledger.phase(number, "patch", lambda: record_of(version, one.author, one.skill))
+    tree.ledger.phase(number, "patch", lambda: record_of(tree, version, one.author, one.skill))
     found = tree.ledger.phase(number, "backtest", lambda: backtest(tree, parent, one.patch))
     tree.say(f"version {number} ({one.author}): {one.patch.hypothesis}")
     tree.say(
         f"version {number}: backtest {'passed' if found['passed'] else 'failed'}: {found['words']}"
     )
-    tree.supervision.approve(number, "backtest", {"words": found["words"]})
-    if found["passed"]:
+    note = tree.supervision.approve(number, "backtest", {"words": found["words"]})
+    if found["passed"] and not note:
         tree.versions.append(version)
         return version
-    words = f"rejected by its backtest: {found['words']}"
+    words = (
+        f"rejected by a person: {note}" if note else f"rejected by its backtest: {found['words']}"
+    )
     tree.versions.append(version.model_copy(update={"verdict": "rejected", "words": words}))
     return None
-
-
-def backtest(tree: Tree, parent: Version, patch: Patch) -> dict[str, Any]:
-    """A patch on the parent's rollouts; where knobs change, its policy answers a few new tasks."""
-    began, rule = time.monotonic(), tree.evolution.backtest
-    asked: list[Rollout] = []
-
-    def probe(knobs: Knobs) -> list[Rollout]:
-        place = tree.folder(parent.number) / "probes" / folder_name(knobs)
-        policy, recipe = tree.policy(parent.number), parent.harness.recipe
-        rollouts = tree.measuring.probe(policy, knobs, rule, recipe, parent.number, place)
-        asked.extend(rollouts)
-        return rollouts
-
-    seed = derive(tree.evolution.seed, "backtest", parent.number)
-    domain = tree.measuring.domain
-    found = backtest_patch(patch, parent, tree.ledger.folder, domain, probe, rule, seed)
-    return {**found.model_dump(mode="json"), "spent": spent_on(asked, began)}
 
 
 def train(tree: Tree, versions: list[Version]) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from coevolve.core.errors import EvidenceError
 from coevolve.evidence.health import Health, readings_at
 from coevolve.evolution.best import beside_base, best_of
 from coevolve.evolution.promotion import Evidence, Promotion, promote
@@ -17,6 +18,7 @@ def judge(tree: Tree, version: Version) -> Version:
 
     def work() -> dict[str, Any]:
         health = tree.health()
+        check_asked(health)
         before, after = evidence(tree, health, parent), evidence(tree, health, number)
         found = better(tree, before, after, version.patch)
         facts = {**tree.grown(number).gate, **found.as_json(), "floor": tree.floor}
@@ -24,8 +26,19 @@ def judge(tree: Tree, version: Version) -> Version:
 
     verdict = tree.ledger.phase(number, "gate", work)
     tree.say(f"version {number}: {verdict['words']}")
-    tree.supervision.approve(number, "completion", {"verdict": verdict["words"]})
+    note = tree.supervision.approve(number, "completion", {"verdict": verdict["words"]})
+    tree.note = "\n".join(filter(None, (tree.note, note)))
     return version.model_copy(update={"verdict": verdict["verdict"], "words": verdict["words"]})
+
+
+def check_asked(health: Health) -> None:
+    """A version is not judged while something that could block it cannot be asked."""
+    for finding in health.findings:
+        if finding.diagnostic.blocks and finding.error:
+            raise EvidenceError(
+                f"diagnostic '{finding.diagnostic.name}' blocks promotion and cannot be asked: "
+                f"{finding.error}; the run goes on with `coevolve resume` once it can"
+            )
 
 
 def better(tree: Tree, before: Evidence, after: Evidence, patch: Patch | None) -> Promotion:

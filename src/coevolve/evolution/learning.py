@@ -7,6 +7,7 @@ broken off in between writes the same.
 
 from typing import Any
 
+from coevolve.core.seeds import digest
 from coevolve.engineers.distilling import distil
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
@@ -18,6 +19,7 @@ from coevolve.evolution.diagnostics.screening import from_grid
 from coevolve.evolution.diagnostics.separation import labels_of
 from coevolve.evolution.diagnostics.trials import Occasion, Trial, try_diagnostics, try_threshold
 from coevolve.evolution.tree import Tree
+from coevolve.harness.evolution import Evolution
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
 
@@ -66,11 +68,17 @@ def distilled(tree: Tree, library: SkillLibrary, version: Version) -> list[Skill
         situation_of(findings, tree.versions, parent.number),
         change,
         domain.space,
-        run=tree.evolution.name,
+        run=identity(tree.evolution),
         domain=domain.name,
         components=domain.components,
         skill=tree.recorded(version.number, "patch")["skill"],
     )
+
+
+def identity(evolution: Evolution) -> str:
+    """The name of a run, and a hash of its plan: the same again is no further evidence."""
+    plan = evolution.model_dump_json(exclude={"skills"})
+    return f"{evolution.name}-{digest(plan, size=4).hex()}"
 
 
 def learn_diagnostics(tree: Tree) -> None:
@@ -103,7 +111,7 @@ def tried(tree: Tree, health: Health) -> list[Trial]:
         earlier=sum(bool(event.payload["trials"]) for event in before),
     )
     names = {alarm.diagnostic for alarm in health.alarms if alarm.version == occasion.since - 1}
-    revised = [try_threshold(name, occasion) for name in sorted(names)]
+    revised = [try_threshold(name, occasion, len(names)) for name in sorted(names)]
     return [
         *try_diagnostics(from_grid(occasion), occasion),
         *(trial for trial in revised if trial is not None),

@@ -11,6 +11,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.evolution.best import rate_of
 from coevolve.evolution.deciding import measure_base, spent_on
 from coevolve.evolution.growing import grown
+from coevolve.evolution.isolation import code_hash
 from coevolve.evolution.judging import evidence, with_best
 from coevolve.evolution.noise import noise_of
 from coevolve.evolution.tree import Tree
@@ -56,7 +57,7 @@ def plant(tree: Tree) -> None:
         return {**found.as_json(), "spent": sum(spent, Spent()).model_dump()}
 
     measure_base(ledger, tree.measuring)
-    ledger.phase(0, "patch", lambda: record_of(root, author="start"))
+    ledger.phase(0, "patch", lambda: record_of(tree, root, author="start"))
     ledger.phase(0, "train", train)
     ledger.phase(0, "dev", lambda: tree.grown(0).dev)
     measured = ledger.phase(0, "noise", noise)
@@ -73,11 +74,15 @@ def repeat(tree: Tree, draw: int) -> list[Rollout]:
     return tree.measuring.measure(tree.policy(0), tree.measuring.gate, place, draw)
 
 
-def record_of(version: Version, author: str, skill: str = "") -> dict[str, Any]:
-    """A version as it is recorded before it is trained."""
+def record_of(tree: Tree, version: Version, author: str, skill: str = "") -> dict[str, Any]:
+    """A version as it is recorded before it is trained, with hashes of all that goes into it."""
     return {
         **version.model_dump(mode="json"),
         "author": author,
         "skill": skill,
-        "digest": version.harness.digest(),
+        "hashes": {
+            "harness": version.harness.digest(),
+            "code": code_hash(),
+            "policy": tree.recorded(0, "hashes")["policy"],
+        },
     }

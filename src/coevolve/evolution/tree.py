@@ -28,8 +28,8 @@ class Tree:
     evolution: Evolution
     ledger: Ledger
     measuring: Measuring
-    trainers: Callable[[str], Mapping[str, Trainer]]
-    """Those of a checkpoint."""
+    trainers: Callable[[str], Mapping[str, Callable[[], Trainer]]]
+    """How to make those of a checkpoint."""
     grow: Grow
     skills: Path
     """Where skills are kept."""
@@ -41,6 +41,8 @@ class Tree:
     """Under which number the diagnosis behind a version is recorded."""
     failures: int = 0
     """Generations in a row that brought nothing to keep."""
+    note: str = ""
+    """What a person asked for when versions were completed."""
     supervision: Supervision = field(init=False)
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ Invariant: whatever a model writes, reading it runs no code, and its value is a 
 """
 
 import ast
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -55,10 +56,8 @@ class Expression:
     def __init__(self, text: str) -> None:
         self.text = " ".join(text.split())
         self.tree = parsed(self.text)
-        self.names = (
-            frozenset(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
-            - FUNCTIONS.keys()
-        )
+        named = {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)}
+        self.names = frozenset(named - FUNCTIONS.keys())
 
     def check(self, known: Mapping[str, object]) -> None:
         """Refuse names that mean nothing."""
@@ -104,9 +103,11 @@ def parsed(text: str) -> ast.expr:
 def allowed(node: ast.expr, text: str) -> None:
     """Refuse everything but arithmetic."""
     match node:
-        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            if number > sys.float_info.max:
+                raise UserError(f"'{text[:60]}' holds a number that is too large")
             return
-        case ast.Name():
+        case ast.Name() if node.id not in FUNCTIONS:
             return
         case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div()):
             children = [node.left, node.right]

@@ -32,6 +32,7 @@ class Trial(Value):
     """What became of one version that a skill led to."""
 
     run: str
+    """Its name, and a hash of its plan."""
     domain: str
     version: int
     verdict: Judged
@@ -45,8 +46,8 @@ class Trial(Value):
     date: str = ""
 
     @property
-    def key(self) -> tuple[str, int]:
-        return self.run, self.version
+    def key(self) -> tuple[str, str, int]:
+        return self.run, self.domain, self.version
 
     @property
     def held(self) -> bool:

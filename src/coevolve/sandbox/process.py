@@ -1,5 +1,6 @@
 """One worker: a sandboxed process that waits for its one job, and how to be rid of it."""
 
+import fcntl
 import json
 import marshal
 import os
@@ -19,6 +20,8 @@ from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
 from coevolve.sandbox.channel import Channel, Gone, Late
 
 LEFT_OUT = "from coevolve"
+ABOVE = 100
+"""Numbers of open files from here on are out of the way of those that a worker uses itself."""
 START_S = 20.0
 """How long a worker may take to appear before the machine counts as broken."""
 
@@ -67,19 +70,21 @@ class Worker:
                 if bind.writable:
                     bubblewrap.give(bind.source, bubblewrap.stranger(slot))
         heard, told = os.pipe()
-        self.reported, self.report = os.pipe()
+        self.reported, low = os.pipe()
+        self.report = fcntl.fcntl(low, fcntl.F_DUPFD, ABOVE)
+        os.close(low)
         calls = filter_file() if self.walled else None
         words = bubblewrap.command(slot, space_mb, binds, told, calls) if self.walled else []
         passed = [told, self.report] + ([] if calls is None else [calls])
         try:
             self.process = subprocess.Popen(
-                [*words, PYTHON, "-I", "-S", "-B", "-c", LOADER],
+                [*words, PYTHON, "-s", "-P", "-S", "-B", "-c", LOADER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 pass_fds=passed,
-                env=ENVIRONMENT,
+                env={**ENVIRONMENT, "PYTHONHASHSEED": "0"},  # the same order of sets every time
                 cwd=self.folder.name if self.folder else "/",
                 start_new_session=not self.walled,
             )
@@ -166,4 +171,7 @@ class Worker:
             os.close(self.handle)
         if self.folder:
             self.folder.cleanup()
-        return code, float(told or 0)
+        try:
+            return code, float(told or 0)
+        except ValueError:  # a program may have written there
+            return code, 0.0

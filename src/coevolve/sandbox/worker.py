@@ -176,8 +176,10 @@ def play(source: bytes, request: "Job", value: int) -> None:
     module.__name__ = "__main__" if request["call"] is None else "answer"
     sys.modules[module.__name__] = module
     sys.argv = ["answer.py"]
+    compiled = False
     try:
         exec(source, module.__dict__)  # `compile` would first build all types of syntax trees
+        compiled = True
         if request["call"] is not None:
             found = eval(request["call"], module.__dict__)(*request["arguments"])
             write_all(value, b"=" + encode(found).encode())
@@ -190,7 +192,7 @@ def play(source: bytes, request: "Job", value: int) -> None:
         finish(1 if isinstance(ending.code, str) else int(ending.code or 0) & 255)
     except BaseException as error:
         shown = error.__traceback__.tb_next if error.__traceback__ else None
-        if shown is None:  # nothing of the program has run
+        if shown is None and not compiled:  # nothing of the program has run
             line = getattr(error, "lineno", None)
             reason = getattr(error, "msg", None) or str(error) or type(error).__name__
             message = f"!!{reason} (line {line})" if line else f"!!{reason}"
@@ -289,6 +291,7 @@ def become(job: "Job") -> None:
     source = os.memfd_create("input")
     write_all(source, job["stdin"])
     os.lseek(source, 0, 0)
+    job["stdin"] = b""
     child = os.fork()
     if child == 0:
         os.dup2(source, 0)
@@ -311,9 +314,8 @@ def become(job: "Job") -> None:
                 reason = str(error.strerror)
         os.write(2, f"cannot run {command}: {reason}\n".encode())
         os._exit(127)
-    os.close(1)
-    os.close(REPLY)
-    os.close(2)
+    for file in (source, JOB, 1, REPLY, 2):  # what a program could open through /proc
+        os.close(file)
     _, status, usage = os.wait4(child, 0)
     os.write(job["report"], str(usage.ru_utime + usage.ru_stime).encode())
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))

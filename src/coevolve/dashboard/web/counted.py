@@ -1,7 +1,8 @@
 """The rollouts of a run as one table in memory, without their texts, so that any filter is quick.
 
-Files of rollouts never change, so each is read once; new ones are added as they appear. Invariant:
-a file that cannot be read is named in `broken` and left out, and the rest is shown.
+Each file is read once, and new ones are added as they appear; where one is written again, as after
+a kill, or is gone, all are read again. Invariant: a file that cannot be read is named in `broken`
+and left out, and the rest is shown.
 """
 
 import json
@@ -57,6 +58,18 @@ FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
 COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
 
 
+Mark = tuple[int, int] | None
+
+
+def mark_of(file: Path) -> Mark:
+    """What changes when a file is written again."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
 class Count(NamedTuple):
     """Rollouts of one version and source."""
 
@@ -84,6 +97,8 @@ class Counted:
         self.files: dict[str, tuple[int, Path]] = {}
         """Number and path of each file, by its name below the run, without ending."""
         self.names: dict[int, str] = {}
+        self.marks: dict[Path, Mark] = {}
+        """Of every file as it was read."""
         self._columns: tuple[int, Columns] | None = None
         self.broken: list[Broken] = []
         self.changes = 0
@@ -101,15 +116,27 @@ class Counted:
         with self._turn:
             if stamp == self.seen and self.ready:
                 return
-            known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
             try:
                 parts = parts_of(self.folder, SPLITS)
             except UserError:
                 parts = []
-            fresh = [(part, file) for part in parts for file in part.files if file not in known]
+            now = {file: mark_of(file) for part in parts for file in part.files}
+            if any(now.get(file) != mark for file, mark in self.marks.items()):
+                self.forget()
+            fresh = [
+                (part, file) for part in parts for file in part.files if file not in self.marks
+            ]
+            self.marks = now
             for start in range(0, len(fresh), TOGETHER):
                 self.add(fresh[start : start + TOGETHER])
             self.seen, self.ready = stamp, True
+
+    def forget(self) -> None:
+        """Begin again, with nothing."""
+        for table in ("rollouts", "files", "buckets"):
+            self.ask(f"DELETE FROM {table}")
+        self.marks, self.files, self.names, self.broken = {}, {}, {}, []
+        self.changes += 1
 
     def add(self, fresh: list[tuple[Part, Path]], thoroughly: bool = False) -> None:
         """Read files, those that can be read."""

@@ -29,7 +29,12 @@ class Kept:
                 lock = self._locks.setdefault(key, Lock())
             with lock:
                 if (known := self.known(key, stamp)) is None:
-                    found = make()
+                    try:
+                        found = make()
+                    except BaseException:
+                        with self._turn:
+                            self._locks.pop(key, None)
+                        raise
                     self.keep(key, stamp, found)
                     return found
         (found,) = known

@@ -11,6 +11,7 @@ from coevolve.core.task import Task
 from coevolve.dashboard.boards import Picture, drawn
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.tasks import held_out
+from coevolve.domains.turns import has_turns
 
 
 class Pictures:
@@ -22,7 +23,7 @@ class Pictures:
     def draw(self, rollout: dict[str, Any]) -> Picture | None:
         """The answer in its task; None where the task cannot be found again."""
         domain, task = self.record.domain, self.task(rollout)
-        if domain is None or task is None:
+        if domain is None or task is None or has_turns(domain):
             return None
         said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
         return drawn(domain, task, said[-1] if said else "")

@@ -93,5 +93,9 @@ class Site:
         thread.join(WAIT_S)
         return counted if counted.ready else None
 
+    def is_current(self, place: Place, counted: Counted | None) -> bool:
+        """Whether what was counted is all that there is now."""
+        return counted is not None and counted.seen == self.places.stamp(place)
+
     def close(self) -> None:
         self.asking.close()

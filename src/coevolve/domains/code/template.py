@@ -39,10 +39,10 @@ class Template(NamedTuple):
 
 
 def filled(source: str, parameters: Parameters) -> str:
-    """A source with its parameters in place."""
-    for name, value in parameters.items():
-        source = source.replace(f"<<{name}>>", repr(value))
-    return source
+    """A source with its parameters in place, all at once: what a value says is no place."""
+    return re.sub(
+        r"<<(\w+)>>", lambda m: repr(parameters[m[1]]) if m[1] in parameters else m[0], source
+    )
 
 
 def worded(statement: str, parameters: Parameters) -> str:

@@ -52,12 +52,15 @@ REMOVED = (
 SPELLED = {
     "\\dfrac": "\\frac", "\\tfrac": "\\frac", "\\%": "%", "\\$": "$", "{,}": ",", "~": " ",
     "\u2212": "-", "\u2013": "-", "\u00a0": " ", "\u202f": " ", "\\ ": " ", "\\times": "×",
-    "\\cdot": "×", "\\quad": " ",
+    "\\cdot": "×", "\\quad": " ", "^\\circ": "°", "^{\\circ}": "°",
 }  # fmt: skip
-TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|operatorname)\s?\{([^{}]*)\}")
-FRACTION = re.compile(rf"\\frac\s?\{{({WHOLE})\}}\s?\{{({WHOLE})\}}|\\frac([0-9])([0-9])")
+TEXT = re.compile(
+    r"\\(?:text|textbf|mathrm|mathbf|mbox|operatorname)\s?\{([^{}]*)\}(?:\^\{?([23])\}?)?"
+)
+HIGH = {None: "", "2": "²", "3": "³"}
+FRACTION = re.compile(rf"\\frac\s?\{{([-+]?{WHOLE})\}}\s?\{{({WHOLE})\}}|\\frac([0-9])([0-9])")
 POWER = re.compile(r"10\^\{([-+]?[0-9]{1,3})\}")
-NAMED = re.compile(r"[A-Za-z]\s?=\s?(?=[-+$.0-9])")
+NAMED = re.compile(r"^[A-Za-z]\s?=\s?(?=[-+$.0-9])")
 
 
 class Reading(NamedTuple):
@@ -128,7 +131,7 @@ def tidy(content: str) -> str:
         content = content.replace(old, new)
     for word in REMOVED:
         content = content.replace(word, "")
-    content = TEXT.sub(r" \1 ", content)
+    content = TEXT.sub(lambda m: f" {m[1]}".rstrip() + HIGH[m[2]] + " ", content)
     content = content.strip().strip("$" if content.count("$") > 1 else "").strip()
     content = content.removesuffix(".").strip()
     content = FRACTION.sub(lambda m: f" {m[1] or m[3]}/{m[2] or m[4]} ", content)

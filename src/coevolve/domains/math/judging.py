@@ -3,11 +3,18 @@
 Invariant: an answer that is no number is never right where a number is asked for.
 """
 
+import re
 from typing import Any
 
 from coevolve.domains.math import symbolic
 from coevolve.domains.math.answer import NoAnswer, Reading, find, read_number, tidy
 from coevolve.domains.math.units import UNITS, unit_called
+
+NAME = re.compile(
+    r"(?:\\text\{[^{}]*\}|\\?[A-Za-z]+|\([A-Za-z](?:\s?,\s?[A-Za-z])*\))"
+    r"(?:_\{?\w+\}?)?'?\s?(?:\([A-Za-z, ]+\))?"
+)
+"""What may stand before an equals sign: x, x_1, f(x), (x, y)."""
 
 FAILURES = {
     "truncated": "the text ends before its answer does",
@@ -93,6 +100,10 @@ def judge_expression(data: dict[str, Any], content: str) -> tuple[str, str]:
         return "format", "a part of the question, not computed"
     if content.count("=") > max(1, gold.count("=")):
         return "format", "a chain of equations, not one answer"
+    if "=" in content and "=" not in gold:
+        name, content = (part.strip() for part in content.split("=", 1))
+        if not NAME.fullmatch(name):
+            return "format", "an equation, not one answer"
     if problem := symbolic.refused(content):
         return "format", problem
     if symbolic.equal(gold, content):

@@ -24,7 +24,7 @@ MATCHES = 60
 COMMAND_S = 60
 LARGEST_FILE = 1 << 20
 GIT = re.compile(r"\bgit\b")
-TESTING = re.compile(r"\b(pytest|unittest|py\.test|tests?)\b")
+TESTING = re.compile(r"\b(pytest|unittest|py\.test)\b|\bpython[0-9.]*\s+\S*tests?\S*\.py\b")
 HELP = 'No tool call found. Write a block such as\n```tool\n{"tool": "list", "path": ""}\n```'
 
 

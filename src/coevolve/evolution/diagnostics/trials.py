@@ -1,8 +1,8 @@
 """Trials of proposed diagnostics: replayed over history, and accepted only if they tell good
 versions from bad ones, say something new, and say it of either half of the tasks.
 
-Verdicts decide, and no engineer sees the rollouts behind them. Invariant: an accepted diagnostic
-speaks of later versions only, and none can take the place of one that blocks promotion.
+Verdicts decide, and no engineer sees the rollouts behind them. Invariant: a new diagnostic speaks
+of later versions only, and none can take the place of one that blocks promotion.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,10 +172,10 @@ def judged(
             f"versions, mean of {rule.splits} splits"
         )
         return trial.model_copy(update={"reason": reason})
-    return accepted(trial, STATISTIC, occasion)
+    return accepted(trial, STATISTIC, {"since": occasion.since})
 
 
-def accepted(trial: Trial, statistic: str, occasion: Occasion) -> Trial:
+def accepted(trial: Trial, statistic: str, from_now: dict[str, int]) -> Trial:
     """The diagnostic with what it takes to be used."""
     assert trial.value is not None
     words = (
@@ -190,15 +190,17 @@ def accepted(trial: Trial, statistic: str, occasion: Occasion) -> Trial:
         words=words,
     )
     diagnostic = with_threshold(trial.diagnostic, trial.readings, trial.labels).model_copy(
-        update={"validation": validation, "since": occasion.since}
+        update={"validation": validation, **from_now}
     )
     reason = f"accepted: {statistic} {trial.value:.2f}, p {trial.p_value:.3g}; {words}"
     return trial.model_copy(update={"diagnostic": diagnostic, "accepted": True, "reason": reason})
 
 
-def try_threshold(name: str, occasion: Occasion) -> Trial | None:
+def try_threshold(name: str, occasion: Occasion, family: int = 1) -> Trial | None:
     """A new threshold for a diagnostic that exists: accepted if it tells versions apart, and more
-    of them than the old one. None where there is nothing to choose from."""
+    of them than the old one. Only later versions are held to it, but it goes on speaking of all, as
+    triggers compare with those before. None where there is nothing to choose from. `family`: how
+    many thresholds are tried together."""
     suite = load_suite(occasion.folder)
     old = suite.diagnostics[name]
     with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
@@ -207,7 +209,8 @@ def try_threshold(name: str, occasion: Occasion) -> Trial | None:
     cut = best_cut(known, occasion.labels, old.direction)
     if cut is None:
         return None
-    p_value = min(1.0, cut_p_value(known, occasion.labels, old.direction, occasion.seed))
+    p_value = cut_p_value(known, occasion.labels, old.direction, occasion.seed)
+    p_value = min(1.0, p_value * family * (1 + occasion.earlier))
     stays = old.critical is not None and old.beyond(old.critical, cut.threshold)
     revised = old.model_copy(
         update={"warn": cut.threshold, "critical": old.critical if stays else None}
@@ -220,7 +223,7 @@ def try_threshold(name: str, occasion: Occasion) -> Trial | None:
         labels=occasion.labels,
         value=cut.told,
         p_value=p_value,
-        family=1,
+        family=family,
     )
     before = max(
         (told(known, occasion.labels, old.direction, line)
@@ -238,6 +241,6 @@ def try_threshold(name: str, occasion: Occasion) -> Trial | None:
         stable = stabilities(occasion.folder, [old], rule.splits, occasion.seed, occasion.bounds)
         trial = trial.model_copy(update={"stability": stable[name]})
         if stable[name] >= rule.least_stable:
-            return accepted(trial, CUT, occasion)
+            return accepted(trial, CUT, {"revised": occasion.since})
         reason = f"two halves of the tasks do not agree on it: {stable[name]:.2f}"
     return trial.model_copy(update={"reason": reason})

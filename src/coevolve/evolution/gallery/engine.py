@@ -5,10 +5,12 @@ A step moves the logit of each script by the mean advantage of its attempts: the
 a choice among scripts.
 """
 
+import json
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from coevolve.core.files import replace_file
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
@@ -35,6 +37,7 @@ class MixtureEngine:
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         recipe, mixture, memory = stage.recipe, self.start, Memory()
+        lines: list[str] = []
         drawn = tokens = 0
         for step in range(recipe.steps):
             batch = tasks[step * recipe.tasks : (step + 1) * recipe.tasks]
@@ -55,10 +58,17 @@ class MixtureEngine:
             gained = np.where(keep, advantages(rewards, recipe.group), 0.0)
             picked = [policy.pick(one.task_id, one.sample, sampling) for one in rollouts]
             mixture = moved(mixture, picked, gained, recipe.learning_rate, rollouts)
+            line = {
+                "step": step,
+                "reward": float(rewards.mean()),
+                "left_out": 1 - float(keep.mean()),
+            }
+            lines.append(json.dumps(line))
             drawn += len(rollouts)
             tokens += sum(one.completion_tokens for one in rollouts)
             if observe:
                 observe(Progress(step + 1, recipe.steps, {"reward": float(rewards.mean())}, 0.0))
+        replace_file(stage.folder / "steps.jsonl", "\n".join([*lines, ""]).encode("utf-8"))
         save(mixture, stage.folder / "policy")
         return Result(
             policy=str(stage.folder / "policy"), steps=recipe.steps, rollouts=drawn, tokens=tokens,

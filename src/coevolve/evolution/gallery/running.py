@@ -116,7 +116,7 @@ def grown_tree(
         evolution,
         ledger,
         parts.measuring,
-        lambda checkpoint: {proposer.name: proposer},
+        lambda checkpoint: {proposer.name: lambda: proposer},
         one_by_one(parts.engine, parts.measuring, None),
         folder / "library",
         partial(tell, say, folder.name),

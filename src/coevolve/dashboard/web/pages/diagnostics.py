@@ -21,7 +21,8 @@ def show(site: Site, address: Address) -> Page:
     assert place is not None
     if address.rest:
         return one(site, address, place)
-    asked = site.asking.health(place, site.places.stamp(place))
+    stamp = site.places.stamp(place)
+    asked = site.asking.health(place, stamp)
     if asked.health is None:
         values: dict[str, Any] = {"busy": asked.busy, "problems": [asked.error] * bool(asked.error)}
         return Page("web/asking.html", f"{place.name}: diagnostics", values, draft=asked.busy)
@@ -34,7 +35,8 @@ def show(site: Site, address: Address) -> Page:
         lambda: matrix(health, whole(address.query, "until"), only),
     )
     values = {**values, "busy": asked.busy, "seconds": asked.ended - asked.began}
-    return Page("web/diagnostics.html", f"{place.name}: diagnostics", values)
+    old = asked.busy or asked.stamp != stamp
+    return Page("web/diagnostics.html", f"{place.name}: diagnostics", values, draft=old)
 
 
 def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, Any]:
@@ -80,7 +82,8 @@ def one(site: Site, address: Address, place: Place) -> Page:
         diagnostic = diagnostic_of(place.folder, address.rest)
     except CoevolveError as error:
         raise Missing(str(error)) from None
-    asked = site.asking.health(place, site.places.stamp(place))
+    stamp = site.places.stamp(place)
+    asked = site.asking.health(place, stamp)
     findings = asked.health["findings"] if asked.health else []
     finding = next((f for f in findings if f["diagnostic"]["name"] == diagnostic.name), None)
     readings = finding["readings"] if finding else []

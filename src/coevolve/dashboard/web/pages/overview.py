@@ -34,7 +34,7 @@ def show(site: Site, address: Address) -> Page:
         "counting": counted is None,
         "config": facts.config,
     }
-    return Page("web/overview.html", place.name, values, draft=counted is None)
+    return Page("web/overview.html", place.name, values, draft=not site.is_current(place, counted))
 
 
 def broken_files(counted: Any) -> list[str]:

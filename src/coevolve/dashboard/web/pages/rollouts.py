@@ -36,7 +36,7 @@ def show(site: Site, address: Address) -> Page:
         "sources": SOURCES,
         "problems": broken_files(counted),
     }
-    return Page("web/rollouts.html", title, values)
+    return Page("web/rollouts.html", title, values, draft=not site.is_current(place, counted))
 
 
 def load(site: Site, place: Place, counted: Counted, name: str) -> dict[str, Any]:

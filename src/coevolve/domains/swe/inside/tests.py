@@ -1,7 +1,8 @@
 """Runs tests of a repository and says over standard output what came of each.
 
 Invariant: every line that counts begins with a word that only whoever asked knows, so what tests or
-the code under test print is never taken for a result.
+the code under test print is never taken for a result. Code that is written for this very judge may
+find the word in this process; see docs/swe.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LONGEST = 300
 
 
 def speaker(secret: str, file: int) -> Callable[[dict[str, Any]], None]:
-    """What writes one line. The word lives in no variable that has a name outside."""
+    """What writes one line. The word lives in no variable that has a name in a frame."""
 
     def say(fact: dict[str, Any]) -> None:
         data = memoryview(f"{secret}{json.dumps(fact)}\n".encode())
@@ -36,7 +37,7 @@ class Recorder:
     """A plugin of pytest that reports outcomes, and on request what each test calls."""
 
     def __init__(self, say: Callable[[dict[str, Any]], None], wanted: list[str] | None) -> None:
-        self.say = say
+        self.say, self.code = say, -1
         self.wanted = None if wanted is None else set(wanted)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -46,6 +47,14 @@ class Recorder:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self.say({"broken": report.nodeid, "message": last_line(report)})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        self.say({"end": self.code})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self.code = int(exitstatus)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         fact = {"id": report.nodeid, "when": report.when, "outcome": report.outcome}
@@ -100,7 +109,8 @@ def last_line(report: Any) -> str:
     return text.strip().partition("\n")[0].removeprefix("E ").strip()[:LONGEST]
 
 
-def main() -> None:
+def prepared() -> tuple[list[str], list[object]]:
+    """What pytest is told, and its plugins; nothing of the request stays in a frame."""
     request = json.loads(sys.stdin.read())
     say = speaker(request["secret"], os.dup(1))
     nothing = os.open("/dev/null", os.O_RDWR)
@@ -116,8 +126,8 @@ def main() -> None:
     words = ["-q", "-p", "no:cacheprovider", "-p", "no:doctest", "-W", "ignore"]
     words += ["-c", "/dev/null", "--rootdir", root, "--import-mode", "append"]
     words += ["--continue-on-collection-errors", "--basetemp", "/tmp/pytest"]
-    say({"end": int(pytest.main([*words, *request["files"]], plugins=plugins))})
+    return [*words, *request["files"]], plugins
 
 
 if __name__ == "__main__":
-    main()
+    pytest.main(*prepared())

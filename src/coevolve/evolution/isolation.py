@@ -1,0 +1,51 @@
+"""What a run depends on besides its plan: the code, and the weights that it begins with.
+
+Both are recorded when a tree is begun and with every version, so that a version can be told to have
+been made by something else, and a run does not go on from other weights than it began with.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import coevolve
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import digest
+from coevolve.evidence.evaluations import hash_of_weights
+from coevolve.evolution.tree import Tree
+from coevolve.policies.models import find
+
+CODE = (".py", ".toml")
+
+
+@cache
+def code_hash() -> str:
+    """Of everything in the package that decides something."""
+    folder = Path(coevolve.__file__).parent
+    files = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    parts = [part for file in files for part in (str(file.relative_to(folder)), file.read_bytes())]
+    return digest(*parts).hex()
+
+
+def policy_hash(tree: Tree) -> str:
+    """Of the weights that every version is trained from; empty for what has none here."""
+    try:
+        return hash_of_weights(Path(find(tree.evolution.policy)))
+    except UserError:
+        return ""
+
+
+def hold_to(tree: Tree) -> None:
+    """Refuse to go on from other weights; say so where the code is another."""
+
+    def work() -> dict[str, Any]:
+        return {"code": code_hash(), "policy": policy_hash(tree)}
+
+    begun = tree.ledger.phase(0, "hashes", work)
+    if begun["policy"] != policy_hash(tree):
+        raise UserError(
+            f"the weights of {tree.evolution.policy} are not those that this run began with; put "
+            "them back, or begin another run"
+        )
+    if begun["code"] != code_hash():
+        tree.say("the code has changed since this run was begun: versions may differ by that, too")
