@@ -10,9 +10,11 @@ from lineages import child, lineage, patch, root
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model_trainer import ModelTrainer
+from coevolve.engineers.tools import Call, Tools
 from coevolve.engineers.trainers import make_trainer
 from coevolve.evidence.locked import Answer
 from coevolve.harness.patch import Patch, patched
+from coevolve.harness.skill import Trial
 from coevolve.policies.base import Completion
 from coevolve.policies.endpoint import Usage
 
@@ -112,6 +114,22 @@ def test_tools_answer_and_every_call_is_recorded():
     assert not found.failure
     told = [messages[-1].content for messages in policy.asked[1:]]
     assert all(answer in text for answer, text in zip(answers, told, strict=False))
+
+
+def test_no_tool_tells_of_the_gate():
+    words = "kept: better: +0.051 [+0.009, +0.092], n 400"
+    judged = root().model_copy(update={"words": words})
+    library = SkillLibrary().in_memory()
+    gained = Trial(run="r", domain="lake", version=3, verdict="kept", gain=0.051, low=0.009, n=400)
+    library.put(library.get("finer_reward").tried(gained))
+    tools = Tools(lineage(versions=[judged]), library, "model", 0)
+    for call in (
+        {"tool": "lineage"}, {"tool": "lineage", "version": 0},
+        {"tool": "skills", "name": "finer_reward"},
+    ):  # fmt: skip
+        answer = tools.answer(Call.model_validate(call))
+        assert "0.051" not in answer, answer
+        assert "400" not in answer, answer
 
 
 def test_mistakes_are_told_and_can_be_mended():

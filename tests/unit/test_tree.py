@@ -6,15 +6,20 @@ from typing import Any
 import pytest
 from trees import Listed, make_tree, temperature
 
-from coevolve.core.errors import UserError
+from coevolve.core.errors import EvidenceError, UserError
 from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.web.glance import glance_of
 from coevolve.dashboard.web.places import Place
 from coevolve.engineers.trainer import Lineage, Suggestion
+from coevolve.evidence.diagnostic import load_suite
+from coevolve.evidence.health import Diagnosis, Finding, Health
 from coevolve.evidence.lineage import versions_of
+from coevolve.evolution import isolation
 from coevolve.evolution.evolving import Evolving
 from coevolve.evolution.final import final
 from coevolve.evolution.generation import merge
+from coevolve.evolution.isolation import code_hash
+from coevolve.evolution.judging import check_asked
 from coevolve.ledger import approval
 from coevolve.ledger.ledger import Ledger
 
@@ -34,6 +39,13 @@ def test_better_is_kept_worse_reverted_the_same_pruned(tmp_path: Path) -> None:
     assert [rows[n]["verdict"] for n in range(4)] == ["root", "pruned", "reverted", "kept"]
     assert rows[3]["parent"] == 0
     assert rows[3]["factor"] == "recipe.temperature"
+    hashes = tree.recorded(3, "patch")["hashes"]
+    assert hashes["harness"] == tree.versions[3].harness.digest()
+    assert hashes["code"] == code_hash()
+    with Diagnosis(tmp_path / "run") as diagnosis:
+        told = str(diagnosis.locked.ask("SELECT * FROM versions"))
+    assert "kept" in told
+    assert "n 60" not in told
 
 
 def test_a_version_grows_from_the_best(tmp_path: Path) -> None:
@@ -83,6 +95,61 @@ def test_a_backtest_rejects_before_anything_is_trained(tmp_path: Path) -> None:
     tree.run()
     assert [version.verdict for version in tree.versions] == ["root", "rejected", "kept"]
     assert not (tmp_path / "run" / "rounds" / "01" / "stage").exists()
+
+
+class Noting(Listed):
+    """Remembers what people asked for."""
+
+    def __init__(self, *patches: dict[str, Any]) -> None:
+        super().__init__(*patches)
+        self.notes: list[str] = []
+
+    def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
+        self.notes.append(lineage.note)
+        return super().propose(lineage, seed)
+
+
+def test_what_people_say_at_a_backtest_and_at_completion_counts(tmp_path: Path) -> None:
+    trainer = Noting(SAME, BAD, GOOD)
+    tree = make_tree(tmp_path / "run", trainer, versions=3, approval=["backtest", "completion"])
+    answers = iter(
+        [("revise", "not colder"), ("approve", ""), ("revise", "warmer, please"), ("approve", ""),
+         ("approve", "")]
+    )  # fmt: skip
+
+    def answering(line: str) -> None:
+        if "waiting" in line:
+            approval.answer(tree.ledger, *next(answers))  # type: ignore[arg-type]
+
+    tree.say = answering
+    tree.run()
+    assert [one.verdict for one in tree.versions] == ["root", "rejected", "reverted", "kept"]
+    assert tree.versions[1].words == "rejected by a person: not colder"
+    assert trainer.notes[-1] == "warmer, please"
+
+
+def test_a_run_goes_on_from_its_own_weights_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tree(tmp_path / "run", Listed(), versions=1).run()
+    monkeypatch.setattr(isolation, "code_hash", lambda: "another")
+    said: list[str] = []
+    again = make_tree(tmp_path / "run", Listed(), versions=1)
+    again.say = said.append
+    again.run()
+    assert any("the code has changed" in line for line in said)
+    monkeypatch.setattr(isolation, "policy_hash", lambda tree: "another")
+    with pytest.raises(UserError, match="not those that this run began with"):
+        again.run()
+
+
+def test_nothing_is_judged_while_a_blocking_question_cannot_be_asked() -> None:
+    questions = load_suite().diagnostics
+    fine = Finding(diagnostic=questions["score_change"], error="out of memory")
+    check_asked(Health([], [fine], []))
+    bad = Finding(diagnostic=questions["contamination"], error="out of memory")
+    with pytest.raises(EvidenceError, match="'contamination' blocks promotion and cannot be asked"):
+        check_asked(Health([], [fine, bad], []))
 
 
 def test_nothing_left_to_try_ends_the_run(tmp_path: Path) -> None:
@@ -218,4 +285,4 @@ def test_a_tree_killed_while_it_is_planted_comes_to_the_same(
     assert resumed.run() == planted.best
     names = [[e.phase for e in tree.ledger.events("phase")] for tree in (planted, resumed)]
     assert names[0] == names[1]
-    assert names[0][:3] == ["skills", "base", "patch"]
+    assert names[0][:4] == ["hashes", "skills", "base", "patch"]
