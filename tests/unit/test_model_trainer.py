@@ -12,6 +12,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model_trainer import ModelTrainer
 from coevolve.engineers.tools import Call, Tools
 from coevolve.engineers.trainers import make_trainer
+from coevolve.evidence.diagnostic import Diagnostic
 from coevolve.evidence.locked import Answer
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.skill import Trial
@@ -114,6 +115,21 @@ def test_tools_answer_and_every_call_is_recorded():
     assert not found.failure
     told = [messages[-1].content for messages in policy.asked[1:]]
     assert all(answer in text for answer, text in zip(answers, told, strict=False))
+
+
+def test_a_model_can_ask_a_question_of_its_own():
+    def ask(sql):
+        return Answer(["version", "value", "n"], [[0, 0.25, 40]])
+
+    own = {"name": "shouting", "question": "Does it shout?", "sql": "SELECT 1"}
+    taken = {**own, "name": "entropy"}
+    calls = [{"tool": "diagnostic", "diagnostic": one} for one in (own, taken)]
+    found, _ = asked(*calls, {"tool": "diagnostic"}, PROPOSE, ask=ask)
+    assert "version 0 0.25 (n 40)" in found.calls[0]["answer"]
+    assert "there is a diagnostic 'entropy' already" in found.calls[1]["answer"]
+    assert "`diagnostic` is missing" in found.calls[2]["answer"]
+    assert [one["name"] for one in found.diagnostics] == ["shouting"]
+    assert not Diagnostic.model_validate(found.diagnostics[0]).built_in
 
 
 def test_no_tool_tells_of_the_gate():

@@ -32,6 +32,9 @@ Answer with exactly one JSON object and nothing else: one call of a tool. The to
 {"tool": "lineage", "version": <number>}  one version in full
 {"tool": "skills", "name": "<skill>"}  one skill in full; without a name, those that apply
 {"tool": "backtest", "patch": {...}}  what a patch would do to stored rollouts
+{"tool": "diagnostic", "diagnostic": {"name": "<new_name>", "question": "<what it asks>",
+ "sql": "SELECT version, <number> AS value, count(*) AS n FROM ... GROUP BY version",
+ "direction": "<above or below: where it is bad>"}}  a new sign, if others miss what you see
 {"tool": "propose", "patch": {"factor": "<from the list>", "value": <its new value, whole>,
  "hypothesis": "If we change X, then Y improves, because Z", "metric": "valid", "direction": "up",
  "skill": "<the skill that you follow, if any>"}}
@@ -82,6 +85,7 @@ class ModelTrainer:
             "tokens": sum(call["tokens"] for call in dialogue.calls),
             "money": sum(call["money"] for call in dialogue.calls),
             "calls": tuple(dialogue.calls),
+            "diagnostics": tuple(one.model_dump(mode="json") for one in tools.diagnostics.values()),
         }
         return [found.model_copy(update=told)]
 

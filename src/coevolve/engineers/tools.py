@@ -22,13 +22,14 @@ from coevolve.engineers.reach import apply
 from coevolve.engineers.rules import warned_of, warnings
 from coevolve.engineers.situation import situation_of
 from coevolve.engineers.trainer import Lineage
-from coevolve.evidence.health import behind_sql, readings_at
+from coevolve.evidence.diagnostic import Diagnostic
+from coevolve.evidence.health import behind_sql, readings_at, readings_of
 from coevolve.evidence.locked import Answer
 from coevolve.evidence.views import quoted
 from coevolve.harness.patch import FACTORS, Patch, flat
 
 REPLY_CHARACTERS = 2_400
-ROWS, ROLLOUTS = 40, 2
+ROWS, ROLLOUTS, MOST_DIAGNOSTICS = 40, 2, 4
 MESSAGE_CHARACTERS = 700
 
 
@@ -44,14 +45,24 @@ class Change(Value):
     skill: str = Field(default="", max_length=64)
 
 
+class Question(Value):
+    """A diagnostic as a model writes it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    question: str = Field(min_length=1, max_length=200)
+    sql: str = Field(min_length=1, max_length=4_000)
+    direction: Literal["above", "below"] = "above"
+
+
 class Call(Value):
     """One use of a tool."""
 
-    tool: Literal["query", "rollouts", "lineage", "skills", "backtest", "propose"]
+    tool: Literal["query", "rollouts", "lineage", "skills", "backtest", "diagnostic", "propose"]
     sql: str = Field(default="", max_length=4_000)
     name: str = Field(default="", max_length=300)
     version: int | None = None
     patch: Change | None = None
+    diagnostic: Question | None = None
 
 
 class LastCall(Value):
@@ -72,6 +83,8 @@ class Tools:
         seed: int,
     ) -> None:
         self.lineage, self.library, self.author = lineage, library, author
+        self.diagnostics: dict[str, Diagnostic] = {}
+        """What was proposed besides a patch, by name."""
         self.situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
         self.taboo = warnings(library.warning(lineage.domain, self.situation), lineage, seed)
 
@@ -87,6 +100,8 @@ class Tools:
                     text = self.versions(call.version)
                 case "skills":
                     text = self.skills(call.name)
+                case "diagnostic":
+                    text = self.asked(call.diagnostic)
                 case _:
                     text = self.tried(call.patch)
         except CoevolveError as error:
@@ -131,6 +146,25 @@ class Tools:
             raise UserError("`patch` is missing")
         patch = self.patch_of(change)
         return f"The patch can be applied. Backtest: {json.dumps(self.lineage.backtest(patch))}"
+
+    def asked(self, question: Question | None) -> str:
+        """What a new diagnostic reads of every version; it is tried once versions are judged."""
+        if question is None:
+            raise UserError("`diagnostic` is missing")
+        if question.name in {one.diagnostic.name for one in self.lineage.findings}:
+            raise UserError(f"there is a diagnostic '{question.name}' already; find another name")
+        if len(self.diagnostics) >= MOST_DIAGNOSTICS and question.name not in self.diagnostics:
+            raise UserError(f"{MOST_DIAGNOSTICS} diagnostics are enough")
+        made = Diagnostic(
+            layer="behaviour", domains=(self.lineage.domain,), provenance=f"by {self.author}",
+            **{**question.model_dump(), "question": clean(question.question) or question.name},
+        )  # fmt: skip
+        readings = readings_of(made, self.lineage.ask(question.sql))
+        if not readings:
+            raise UserError("it reads nothing of any version")
+        self.diagnostics[made.name] = made
+        found = ", ".join(f"version {one.version} {one.value:.4g} (n {one.n})" for one in readings)
+        return f"Noted; it is kept if it tells good versions from bad ones. Readings: {found}"
 
     def rollouts(self, name: str, version: int | None) -> str:
         """One rollout by its id, or some behind a diagnostic."""

@@ -59,6 +59,8 @@ class Suggestion(Value):
     money: float = 0.0
     calls: tuple[dict[str, Any], ...] = ()
     """Everything that a model asked for on its way to the patch, and what it was told."""
+    diagnostics: tuple[dict[str, Any], ...] = ()
+    """What `evidence.diagnostic.Diagnostic` takes: new ones, that are tried over history."""
 
 
 class Trainer(Protocol):

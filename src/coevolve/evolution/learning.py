@@ -12,6 +12,7 @@ from coevolve.engineers.distilling import distil
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
 from coevolve.evaluation.paired import Difference
+from coevolve.evidence.diagnostic import Diagnostic
 from coevolve.evidence.health import Finding, Health
 from coevolve.evolution.diagnostics.keeping import keep_trials
 from coevolve.evolution.diagnostics.need import needs_diagnostic
@@ -111,8 +112,29 @@ def tried(tree: Tree, health: Health) -> list[Trial]:
         earlier=sum(bool(event.payload["trials"]) for event in before),
     )
     names = {alarm.diagnostic for alarm in health.alarms if alarm.version == occasion.since - 1}
+    new = list({one.name: one for one in (*from_grid(occasion), *proposed(tree))}.values())
     revised = [try_threshold(name, occasion, len(names)) for name in sorted(names)]
     return [
-        *try_diagnostics(from_grid(occasion), occasion),
+        *try_diagnostics(new, occasion),
         *(trial for trial in revised if trial is not None),
     ]
+
+
+def proposed(tree: Tree) -> list[Diagnostic]:
+    """What trainers have proposed and was not tried yet."""
+    phases = tree.ledger.events("phase")
+    known = {
+        trial["diagnostic"]["name"]
+        for event in phases
+        if event.phase == "diagnostics"
+        for trial in event.payload["trials"]
+    }
+    found: dict[str, Diagnostic] = {}
+    for event in phases:
+        if event.phase and event.phase.startswith("propose"):
+            for suggestions in event.payload["suggestions"].values():
+                for values in (made for one in suggestions for made in one["diagnostics"]):
+                    made = Diagnostic.model_validate(values)
+                    if made.name not in known:
+                        found[made.name] = made
+    return list(found.values())
