@@ -20,6 +20,7 @@ from coevolve.evolution.final import final
 from coevolve.evolution.generation import merge
 from coevolve.evolution.isolation import code_hash
 from coevolve.evolution.judging import check_asked
+from coevolve.evolution.learning import proposed
 from coevolve.ledger import approval
 from coevolve.ledger.ledger import Ledger
 
@@ -126,6 +127,22 @@ def test_what_people_say_at_a_backtest_and_at_completion_counts(tmp_path: Path) 
     assert [one.verdict for one in tree.versions] == ["root", "rejected", "reverted", "kept"]
     assert tree.versions[1].words == "rejected by a person: not colder"
     assert trainer.notes[-1] == "warmer, please"
+
+
+class Asking(Listed):
+    """Proposes a question besides its patches."""
+
+    def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
+        sql = "SELECT version, avg(reward) AS value, count(*) AS n FROM rollouts GROUP BY version"
+        own = {"name": "paid", "question": "What does it earn?", "layer": "score", "sql": sql}
+        first, *others = super().propose(lineage, seed)
+        return [first.model_copy(update={"diagnostics": (own,)}), *others]
+
+
+def test_what_trainers_ask_waits_for_its_trial(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "run", Asking(SAME), versions=2)
+    tree.run()
+    assert [one.name for one in proposed(tree)] == ["paid"]
 
 
 def test_a_run_goes_on_from_its_own_weights_only(
