@@ -1,6 +1,7 @@
 """The trainer that is a model: what it is shown and told, what it may do, and how it fails."""
 
 import json
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +15,7 @@ from coevolve.engineers.tools import Call, Tools
 from coevolve.engineers.trainers import make_trainer
 from coevolve.evidence.diagnostic import Diagnostic
 from coevolve.evidence.locked import Answer
+from coevolve.evolution.designing import suggested
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.skill import Trial
 from coevolve.policies.base import Completion
@@ -130,6 +132,21 @@ def test_a_model_can_ask_a_question_of_its_own():
     assert "`diagnostic` is missing" in found.calls[2]["answer"]
     assert [one["name"] for one in found.diagnostics] == ["shouting"]
     assert not Diagnostic.model_validate(found.diagnostics[0]).built_in
+
+
+def test_what_takes_too_long_is_ended_and_accounted_for():
+    class Slow(Script):
+        def answer(self, prompts, sampling):
+            if self.asked:
+                time.sleep(5.0)
+            return super().answer(prompts, sampling)
+
+    policy = Slow({"tool": "lineage"})
+    (found,) = suggested(lambda: ModelTrainer("model", policy, LIBRARY), lineage(), 7, 3.0)
+    assert found.failure == "no answer within 3 s"
+    assert (len(found.calls), found.tokens, found.money) == (1, 110, 0.5)
+    time.sleep(4.0)
+    assert len(policy.asked) == 2, "the call under way ends, and no other follows"
 
 
 def test_no_tool_tells_of_the_gate():

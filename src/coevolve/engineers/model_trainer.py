@@ -68,6 +68,14 @@ class ModelTrainer:
         self.repairs = repairs
         self.budget_tokens = budget_tokens
         self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_024)
+        self.dialogue: Dialogue | None = None
+
+    def give_up(self) -> Suggestion:
+        """End a proposal that takes too long: no more calls, and what those so far have taken."""
+        if self.dialogue is None:
+            return Suggestion()
+        self.dialogue.over = True
+        return self.dialogue.told(Suggestion())
 
     def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
         drawn = derive(
@@ -75,19 +83,12 @@ class ModelTrainer:
         )
         tools = Tools(lineage, self.library, self.name, drawn)
         asked = f"{briefing(lineage, tools.situation, self.library, self.budget_tokens)}\n\n{FORM}"
-        dialogue = Dialogue(self, tools, drawn, asked)
+        self.dialogue = Dialogue(self, tools, drawn, asked)
         try:
-            found = dialogue.run()
+            found = self.dialogue.run()
         except CoevolveError as error:  # no answer at all; what was spent so far is still told
             found = Suggestion(failure=f"{type(error).__name__}: {error}"[:1_000])
-        told = {
-            "shown": f"{ROLE}\n\n{asked}",
-            "tokens": sum(call["tokens"] for call in dialogue.calls),
-            "money": sum(call["money"] for call in dialogue.calls),
-            "calls": tuple(dialogue.calls),
-            "diagnostics": tuple(one.model_dump(mode="json") for one in tools.diagnostics.values()),
-        }
-        return [found.model_copy(update=told)]
+        return [self.dialogue.told(found)]
 
 
 class Dialogue:
@@ -100,6 +101,20 @@ class Dialogue:
             Message(role="user", content=asked),
         ]
         self.calls: list[dict[str, Any]] = []
+        self.over = False
+
+    def told(self, found: Suggestion) -> Suggestion:
+        """A suggestion with all that it took."""
+        took = {
+            "shown": "\n\n".join(message.content for message in self.messages[:2]),
+            "tokens": sum(call["tokens"] for call in self.calls),
+            "money": sum(call["money"] for call in self.calls),
+            "calls": tuple(self.calls),
+            "diagnostics": tuple(
+                one.model_dump(mode="json") for one in self.tools.diagnostics.values()
+            ),
+        }
+        return found.model_copy(update=took)
 
     def run(self) -> Suggestion:
         """The proposal, or why there is none."""
@@ -125,6 +140,8 @@ class Dialogue:
     def next_call(self, last: bool) -> Call | str:
         """What the policy does next, or why that cannot be told."""
         trainer = self.trainer
+        if self.over:
+            return "there was no more time"
         drawn = derive(self.seed, "call", len(self.calls))
         sampling = trainer.sampling.model_copy(update={"seed": drawn})
         before = cost(trainer.policy)

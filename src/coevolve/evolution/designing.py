@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import Round
+from coevolve.engineers.model_trainer import ModelTrainer
 from coevolve.engineers.trainer import Lineage, Suggestion, Trainer
 from coevolve.evidence.cells import Case, Cell
 from coevolve.evidence.health import Diagnosis, Finding
@@ -131,8 +132,17 @@ def suggested(
     make: Callable[[], Trainer], lineage: Lineage, seed: int, patience_s: float
 ) -> list[Suggestion]:
     """The suggestions of a trainer; its failure is data, also that it cannot be loaded."""
-    found, failure = waited_for(lambda: make().propose(lineage, seed), patience_s)
-    return [Suggestion(failure=failure)] if failure else found[:MOST_SUGGESTIONS]
+    made: list[Trainer] = []
+
+    def work() -> list[Suggestion]:
+        made.append(make())
+        return made[0].propose(lineage, seed)
+
+    found, failure = waited_for(work, patience_s)
+    if not failure:
+        return found[:MOST_SUGGESTIONS]
+    ended = made[0].give_up() if made and isinstance(made[0], ModelTrainer) else Suggestion()
+    return [ended.model_copy(update={"failure": failure})]
 
 
 def measured(tree: Tree, version: Version) -> Round:
