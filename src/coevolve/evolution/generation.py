@@ -47,7 +47,9 @@ def merge(tree: Tree) -> Version | None:
             number=len(tree.versions), parent=base.number, patch=None, merged=pair,
             harness=patched(base.harness, patch),
         )  # fmt: skip
-        tree.ledger.phase(version.number, "patch", partial(record_of, tree, version, "merge"))
+        tree.ledger.phase(
+            version.number, "patch", partial(record_of, version, "merge", weights=tree.weights)
+        )
         tree.say(f"version {version.number}: merges versions {pair[0]} and {pair[1]}")
         tree.versions.append(version)
         return version
@@ -109,7 +111,9 @@ def tested(tree: Tree, parent: Version, one: Design) -> Version | None:
     """A design as the next version, or None if its backtest rejects it."""
     number = len(tree.versions)
     version = Version(number=number, parent=parent.number, patch=one.patch, harness=one.harness)
-    tree.ledger.phase(number, "patch", lambda: record_of(tree, version, one.author, one.skill))
+    tree.ledger.phase(
+        number, "patch", lambda: record_of(version, one.author, one.skill, tree.weights)
+    )
     found = tree.ledger.phase(number, "backtest", lambda: backtest(tree, parent, one.patch))
     tree.say(f"version {number} ({one.author}): {one.patch.hypothesis}")
     tree.say(

@@ -57,7 +57,7 @@ def plant(tree: Tree) -> None:
         return {**found.as_json(), "spent": sum(spent, Spent()).model_dump()}
 
     measure_base(ledger, tree.measuring)
-    ledger.phase(0, "patch", lambda: record_of(tree, root, author="start"))
+    ledger.phase(0, "patch", lambda: record_of(root, "start", weights=tree.weights))
     ledger.phase(0, "train", train)
     ledger.phase(0, "dev", lambda: tree.grown(0).dev)
     measured = ledger.phase(0, "noise", noise)
@@ -74,7 +74,7 @@ def repeat(tree: Tree, draw: int) -> list[Rollout]:
     return tree.measuring.measure(tree.policy(0), tree.measuring.gate, place, draw)
 
 
-def record_of(tree: Tree, version: Version, author: str, skill: str = "") -> dict[str, Any]:
+def record_of(version: Version, author: str, skill: str = "", weights: str = "") -> dict[str, Any]:
     """A version as it is recorded before it is trained, with hashes of all that goes into it."""
     return {
         **version.model_dump(mode="json"),
@@ -83,6 +83,6 @@ def record_of(tree: Tree, version: Version, author: str, skill: str = "") -> dic
         "hashes": {
             "harness": version.harness.digest(),
             "code": code_hash(),
-            "policy": tree.recorded(0, "hashes")["policy"],
+            "policy": weights,
         },
     }

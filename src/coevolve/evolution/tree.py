@@ -93,6 +93,11 @@ class Tree:
         return rate_of(self.recorded(number, "gate"))
 
     @property
+    def weights(self) -> str:
+        """A hash of those that every version is trained from."""
+        return str(self.recorded(0, "hashes")["policy"])
+
+    @property
     def trained(self) -> list[Version]:
         return [version for version in self.versions if version.verdict != "rejected"]
 
