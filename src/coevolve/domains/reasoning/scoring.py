@@ -7,6 +7,7 @@ asked only where several answers are right, and only about text in that data set
 """
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -77,11 +78,20 @@ def small(formula: str) -> bool:
 
     def power(node: ast.AST) -> int:
         match node:
-            case ast.BinOp(left=base, op=ast.Pow(), right=ast.Constant(value=int(exponent))):
-                return max(1, exponent) * power(base)
-            case ast.BinOp(op=ast.Pow()):
-                raise ValueError(formula)
+            case ast.BinOp(left=base, op=ast.Pow(), right=exponent):
+                return written(exponent) * power(base)
         return max((power(child) for child in ast.iter_child_nodes(node)), default=1)
+
+    def written(exponent: ast.AST) -> int:
+        """How high a power goes at most: by a number, or by a name, which stays a name."""
+        match exponent:
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
+                return written(inner)
+            case ast.Constant(value=int(number) | float(number)):
+                return max(1, math.ceil(number))
+            case ast.Name():
+                return 1
+        raise ValueError(formula)
 
     try:
         return power(ast.parse(formula.strip(), mode="eval").body) <= LARGEST_POWER
