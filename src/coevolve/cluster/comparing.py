@@ -44,8 +44,9 @@ def run_comparison(
     """Every arm with every seed; what an earlier command finished is not run again."""
     output = output.resolve()  # work may be done by processes that stand elsewhere
     jobs = {output / job.name: job for job in map(on_disk, comparison.jobs())}
+    domain = get_domain(next(iter(jobs.values())).experiment.domain)  # arms share it
     for job in jobs.values():
-        check(job.experiment, get_domain(job.experiment.domain))
+        check(job.experiment, domain)
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
     if results:

@@ -8,7 +8,7 @@ from coevolve.core.seeds import derive
 from coevolve.engineering import table
 from coevolve.engineers.base import Proposal, View
 from coevolve.harness.rules import MOST_PROPOSALS
-from coevolve.policies.base import Policy, Prompt, Sampling
+from coevolve.policies.base import Policy, Prompt, Sampling, tokens
 
 MOST_TOKENS = 128
 
@@ -30,8 +30,8 @@ class TaughtEngineer:
             *self.policy.answer([Prompt(prompt)], greedy), *self.policy.answer(others, free)
         ]  # fmt: skip
         found = [read(view, text) for text in dict.fromkeys(answer.text for answer in answers)]
-        tokens = sum(answer.prompt_tokens + answer.completion_tokens for answer in answers)
-        found[0] = found[0].model_copy(update={"shown": prompt[0].content, "tokens": tokens})
+        took = {"shown": prompt[0].content, "tokens": tokens(answers)}
+        found[0] = found[0].model_copy(update=took)
         return found
 
 

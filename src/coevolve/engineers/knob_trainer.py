@@ -33,10 +33,7 @@ def view_of(lineage: Lineage) -> View | None:
         and one.verdict in ("pruned", "reverted")
         and one.number in lineage.measured
     ]
-    history: list[Round] = [
-        *(lineage.measured[n] for n in line),
-        *(lineage.measured[n] for n in failed),
-    ]
+    history: list[Round] = [lineage.measured[n] for n in (*line, *failed)]
     recipe = parent.harness.recipe
     training = {
         "round": len(lineage.versions), "rounds": "?", "steps": recipe.steps,

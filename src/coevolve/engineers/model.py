@@ -15,7 +15,7 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engineers.context import compose
 from coevolve.engineers.fence import clean, cut
-from coevolve.policies.base import Completion, Policy, Sampling, cost
+from coevolve.policies.base import Completion, Policy, Sampling, cost, tokens
 from coevolve.policies.structured import answer_json
 
 NOTE_CHARACTERS = 2_000
@@ -86,7 +86,7 @@ class ModelEngineer:
         found, completions = self.ask(view, asked, sampling)
         took = {
             "shown": "\n\n".join(message.content for message in asked),
-            "tokens": sum(one.prompt_tokens + one.completion_tokens for one in completions),
+            "tokens": tokens(completions),
             "money": cost(self.policy) - before,
         }
         return [found.model_copy(update=took)]

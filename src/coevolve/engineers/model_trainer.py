@@ -16,7 +16,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools
 from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.patch import Patch
-from coevolve.policies.base import Completion, Policy, Sampling, cost
+from coevolve.policies.base import Policy, Sampling, cost, tokens
 from coevolve.policies.structured import answer_json
 
 ROLE = """\
@@ -192,7 +192,3 @@ class Dialogue:
         meant = fill(known, lineage, self.seed)
         harness, space = lineage.parent.harness, lineage.space
         return known.name if any(alike(patch, one, harness, space) for one in meant) else ""
-
-
-def tokens(completions: tuple[Completion, ...]) -> int:
-    return sum(one.prompt_tokens + one.completion_tokens for one in completions)

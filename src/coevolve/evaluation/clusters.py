@@ -172,9 +172,7 @@ class ClusteredTally(Tally):
 
 def rate_of(rollouts: Sequence[Rollout], metric: str = "valid") -> Rate:
     """The share of attempts that are valid, or optimal, with the interval over tasks."""
-    parts = [
-        Part(one.task_id, float(getattr(one.outcome, metric)), 1) for one in rollouts
-    ]  # fmt: skip
+    parts = [Part(one.task_id, getattr(one.outcome, metric), 1) for one in rollouts]
     return with_interval(Rate(int(sum(part.total for part in parts)), len(parts), 0.0, 1.0), parts)
 
 

@@ -6,7 +6,6 @@ been made by something else, and a run does not go on from other weights than it
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import coevolve
 from coevolve.core.errors import UserError
@@ -37,15 +36,12 @@ def policy_hash(tree: Tree) -> str:
 
 def hold_to(tree: Tree) -> None:
     """Refuse to go on from other weights; say so where the code is another."""
-
-    def work() -> dict[str, Any]:
-        return {"code": code_hash(), "policy": policy_hash(tree)}
-
-    begun = tree.ledger.phase(0, "hashes", work)
-    if begun["policy"] != policy_hash(tree):
+    now = {"code": code_hash(), "policy": policy_hash(tree)}
+    begun = tree.ledger.phase(0, "hashes", lambda: now)
+    if begun["policy"] != now["policy"]:
         raise UserError(
             f"the weights of {tree.evolution.policy} are not those that this run began with; put "
             "them back, or begin another run"
         )
-    if begun["code"] != code_hash():
+    if begun["code"] != now["code"]:
         tree.say("the code has changed since this run was begun: versions may differ by that, too")

@@ -1,5 +1,6 @@
 """The policy protocol: prompts in, completions out."""
 
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from pydantic import Field
@@ -54,6 +55,11 @@ class Policy(Protocol):
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         """One completion per prompt, in order; the same for the same prompts and sampling."""
         ...
+
+
+def tokens(completions: Iterable[Completion]) -> int:
+    """What was read and written for some answers."""
+    return sum(one.prompt_tokens + one.completion_tokens for one in completions)
 
 
 def cost(policy: Policy) -> float:

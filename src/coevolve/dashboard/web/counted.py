@@ -98,7 +98,7 @@ class Counted:
         """Number and path of each file, by its name below the run, without ending."""
         self.names: dict[int, str] = {}
         self.marks: dict[Path, Mark] = {}
-        """Of every file as it was read."""
+        """Of every file that was there, to see which are written again."""
         self._columns: tuple[int, Columns] | None = None
         self.broken: list[Broken] = []
         self.changes = 0
@@ -123,10 +123,9 @@ class Counted:
             now = {file: mark_of(file) for part in parts for file in part.files}
             if any(now.get(file) != mark for file, mark in self.marks.items()):
                 self.forget()
-            fresh = [
-                (part, file) for part in parts for file in part.files if file not in self.marks
-            ]
             self.marks = now
+            known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
+            fresh = [(part, file) for part in parts for file in part.files if file not in known]
             for start in range(0, len(fresh), TOGETHER):
                 self.add(fresh[start : start + TOGETHER])
             self.seen, self.ready = stamp, True
@@ -135,7 +134,7 @@ class Counted:
         """Begin again, with nothing."""
         for table in ("rollouts", "files", "buckets"):
             self.ask(f"DELETE FROM {table}")
-        self.marks, self.files, self.names, self.broken = {}, {}, {}, []
+        self.files, self.names, self.broken = {}, {}, []
         self.changes += 1
 
     def add(self, fresh: list[tuple[Part, Path]], thoroughly: bool = False) -> None:

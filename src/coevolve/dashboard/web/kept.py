@@ -31,7 +31,7 @@ class Kept:
                 if (known := self.known(key, stamp)) is None:
                     try:
                         found = make()
-                    except BaseException:
+                    except BaseException:  # raised again; a key without a value needs no lock
                         with self._turn:
                             self._locks.pop(key, None)
                         raise

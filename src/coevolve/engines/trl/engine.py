@@ -69,10 +69,10 @@ class TrlEngine:
             return done
         if stage.tracking != "none" and find_spec(stage.tracking) is None:
             raise UserError(f"tracking needs a package: pip install {stage.tracking}")
-        if pick_device(stage.device).index:
+        if number := pick_device(stage.device).index:
             raise UserError(
                 f"device '{stage.device}': a training takes the first GPU that it sees; set "
-                f"CUDA_VISIBLE_DEVICES={pick_device(stage.device).index} and leave it out"
+                f"CUDA_VISIBLE_DEVICES={number} and leave it out"
             )
         if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
             from coevolve.engines.trl.launch import launch

@@ -77,23 +77,27 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         """Whether every process holds the whole model, as our generator needs it."""
         return not (self.use_vllm or self.is_deepspeed_enabled or self.is_fsdp_enabled)
 
+    @property
+    def first(self) -> int:
+        """The place in the step of this process's first row."""
+        place: int = self.accelerator.process_index * len(self.rows)
+        return place
+
     def prompts(self) -> list[Prompt]:
         """Which task, and which attempt at it, each row of this process is."""
-        first = self.accelerator.process_index * len(self.rows)
         return [
             Prompt(
                 tuple(Message.model_construct(**message) for message in row["prompt"]),
                 self.tasks[row["task"]],
-                (first + place) % self.num_generations,
+                (self.first + place) % self.num_generations,
             )
             for place, row in enumerate(self.rows)
         ]
 
     def seeds(self, turn: int, rows: list[int]) -> list[int]:
         """For some rows of this process; whatever process a row is on, its seed is the same."""
-        first = self.accelerator.process_index * len(self.rows)
         step = self.state.global_step
-        return [derive(self.seed, "rollout", step, first + row, turn) for row in rows]
+        return [derive(self.seed, "rollout", step, self.first + row, turn) for row in rows]
 
     def draw(self, ids: list[list[int]], seeds: list[int], max_tokens: int) -> list[Answer]:
         """Answers of the current weights."""
@@ -158,8 +162,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
-        first = self.accelerator.process_index * len(self.rows)
-        groups = [(first + place) // self.num_generations for place in range(len(self.rows))]
+        groups = [(self.first + place) // self.num_generations for place in range(len(self.rows))]
         rollouts = self.recorder.score(self.attempts(), self.state.global_step, groups)
         n = len(rollouts)
         log_metric("valid", sum(rollout.outcome.valid for rollout in rollouts) / n)
@@ -167,7 +170,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         if self.sieve.filters:
-            self.columns = columns_of(rollouts, first, self.num_generations)
+            self.columns = columns_of(rollouts, self.first, self.num_generations)
         return [float(rollout.shaped or 0.0) for rollout in rollouts]
 
     def attempts(self) -> list[Attempt]:
