@@ -1,9 +1,10 @@
 """What the engine costs: GRPO steps of bare TRL and of the engine, same model, tasks and batch.
 
-    python benchmarks/engine.py [--steps 6] [--model pocket] [--json FILE]
+    python benchmarks/engine.py [--steps 6] [--model pocket] [--knob NAME=VALUE ...] [--json FILE]
 
 Both train in this process, in turns, on one thread where the model is small. Compared is CPU time
 per step (GPU: wall time), without the first step of each. Evidence is what writing rollouts adds.
+Tokens, of prompts and answers, are told per second of drawing and per second of all else (wall).
 """
 
 import argparse
@@ -14,18 +15,17 @@ import tempfile
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
-from coevolve.engines.base import Stage
+from coevolve.engines.base import Progress, Stage
 from coevolve.engines.trl import recorder, settings
-from coevolve.engines.trl.engine import TrlEngine, quiet, small_vocabulary
+from coevolve.engines.trl.engine import TrlEngine, dataset, quiet, small_vocabulary
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.hardware import computing
 from coevolve.policies.models import load
@@ -34,28 +34,63 @@ LIMIT = 1.05
 EVIDENCE_LIMIT = 0.03
 
 
-def now() -> float:
+def wall() -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-        return time.perf_counter()
-    return time.process_time()
+    return time.perf_counter()
+
+
+def now() -> float:
+    return wall() if torch.cuda.is_available() else time.process_time()
+
+
+class Mark(NamedTuple):
+    """What has been used up at the end of a step."""
+
+    used_s: float
+    """As compared: CPU time, or wall time on a GPU."""
+    wall_s: float
+    drawing_s: float
+    tokens: int
+
+
+def steps(marks: list[Mark]) -> list[Mark]:
+    """What each step used, without the first."""
+    return [Mark(*(new - old for old, new in zip(*pair, strict=True))) for pair in pairwise(marks)]
+
+
+def pace(steps: list[Mark]) -> dict[str, float]:
+    """Tokens per second of drawing, and of everything else."""
+    drawing, wall, tokens = (
+        sum(getattr(step, name) for step in steps) for name in ("drawing_s", "wall_s", "tokens")
+    )
+    return {"drawn_per_s": tokens / drawing, "trained_per_s": tokens / (wall - drawing)}
 
 
 class Clock(TrainerCallback):
     """Notes the time after every step."""
 
     def __init__(self) -> None:
-        self.marks: list[float] = []
+        self.marks: list[Mark] = []
+        self.drawing_s = 0.0
 
-    def on_step_end(self, *_: Any, **__: Any) -> None:
-        self.marks.append(now())
+    def timed(self, generate: Any) -> Any:
+        """The same function, with its seconds counted as drawing."""
 
-    def steps(self) -> list[float]:
-        return [after - before for before, after in pairwise(self.marks)]
+        def counted(*args: Any) -> Any:
+            began = wall()
+            found = generate(*args)
+            self.drawing_s += wall() - began
+            return found
+
+        return counted
+
+    def on_step_end(self, _args: Any, state: Any, *_: Any, **__: Any) -> None:
+        self.marks.append(Mark(now(), wall(), self.drawing_s, int(state.num_input_tokens_seen)))
 
 
-def bare(stage: Stage, tasks: list[Any]) -> list[float]:
-    """Seconds per step of TRL alone."""
+def bare(stage: Stage, tasks: list[Any]) -> list[Mark]:
+    """Steps of TRL alone."""
     domain = get_domain("lake")
     loaded = load(stage.model, stage.device, training=True)
     style = loaded.style("lake")
@@ -80,19 +115,20 @@ def bare(stage: Stage, tasks: list[Any]) -> list[float]:
             loaded.model,
             reward_funcs=[reward],
             args=GRPOConfig(output_dir=folder, **{**chosen, "save_strategy": "no"}),
-            train_dataset=Dataset.from_dict({"prompt": prompts, "task": shown}),
+            train_dataset=dataset({"prompt": prompts, "task": shown}),
             processing_class=loaded.tokenizer,
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)
+        trainer._generate = clock.timed(trainer._generate)
         with computing(loaded.model, autocast=False):
             trainer.train()
-    return clock.steps()
+    return steps(clock.marks)
 
 
-def engine(stage: Stage, tasks: list[Any]) -> tuple[list[float], float]:
-    """Seconds per step of the engine, and what writing evidence took of them."""
-    marks: list[float] = []
+def engine(stage: Stage, tasks: list[Any]) -> tuple[list[Mark], float]:
+    """Steps of the engine, and the seconds that writing evidence took of each."""
+    marks: list[Mark] = []
     spent: list[float] = []
     plain = recorder.write
 
@@ -101,13 +137,16 @@ def engine(stage: Stage, tasks: list[Any]) -> tuple[list[float], float]:
         plain(*args)
         spent.append(time.thread_time() - began)
 
+    def note(step: Progress) -> None:
+        drawing = (marks[-1].drawing_s if marks else 0.0) + step.metrics["drawing_s"]
+        marks.append(Mark(now(), wall(), drawing, int(step.metrics["tokens"])))
+
     recorder.write = timed
     try:
-        TrlEngine().train(stage, tasks, lambda _: marks.append(now()))
+        TrlEngine().train(stage, tasks, note)
     finally:
         recorder.write = plain
-    steps = [after - before for before, after in pairwise(marks)]
-    return steps, statistics.mean(spent)
+    return steps(marks), statistics.mean(spent)
 
 
 def main() -> None:
@@ -117,6 +156,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=16)
     parser.add_argument("--group", type=int, default=8)
     parser.add_argument("--model", default="pocket")
+    parser.add_argument("--knob", nargs="*", default=[], help="NAME=VALUE, of the tasks")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     domain = get_domain("lake")
@@ -124,20 +164,26 @@ def main() -> None:
         steps=arguments.steps, tasks=arguments.tasks, group=arguments.group, max_tokens=128
     )
     count = arguments.steps * arguments.tasks
-    tasks = list(domain.generate(domain.space.parse({}), count, 1, Split.TRAIN))
-    found: dict[str, list[float]] = {"bare": [], "engine": [], "evidence": []}
+    pairs = (pair.split("=") for pair in arguments.knob)
+    knobs = domain.space.parse({name: float(value) for name, value in pairs})
+    tasks = list(domain.generate(knobs, count, 1, Split.TRAIN))
+    made: dict[str, list[Mark]] = {"bare": [], "engine": []}
+    written: list[float] = []
     for turn in range(arguments.turns):
         folder = Path(tempfile.mkdtemp())
         stage = Stage(
             kind="grpo", model=arguments.model, recipe=recipe, folder=folder / "stage", seed=turn,
             save_every=1_000,
         )  # fmt: skip
-        found["bare"] += bare(stage, tasks)
-        steps, evidence = engine(stage, tasks)
-        found["engine"] += steps
-        found["evidence"].append(evidence)
+        made["bare"] += bare(stage, tasks)
+        own, evidence = engine(stage, tasks)
+        made["engine"] += own
+        written.append(evidence)
         shutil.rmtree(folder)
+    found = {name: [step.used_s for step in some] for name, some in made.items()}
+    found["evidence"] = written
     medians = {name: statistics.median(values) for name, values in found.items()}
+    paces = {name: pace(some) for name, some in made.items()}
     ratio = medians["engine"] / medians["bare"]
     share = medians["evidence"] / medians["engine"]
     kind = "GPU, wall" if torch.cuda.is_available() else "CPU"
@@ -147,10 +193,14 @@ def main() -> None:
     for name, values in found.items():
         print(f"  {name:9} median {medians[name]:.3f}  n {len(values)}  "
               f"[{min(values):.3f}, {max(values):.3f}]")  # fmt: skip
+    for name, rates in paces.items():
+        print(f"  {name:9} {rates['drawn_per_s']:,.0f} tokens/s drawing, "
+              f"{rates['trained_per_s']:,.0f} tokens/s training")  # fmt: skip
     print(f"engine / bare TRL: {ratio:.3f} (limit {LIMIT})")
     print(f"evidence / step:   {share:.4f} (limit {EVIDENCE_LIMIT})")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"ratio": ratio, "evidence_share": share, **medians}))
+        report = {"ratio": ratio, "evidence_share": share, **medians, "tokens": paces}
+        arguments.json.write_text(json.dumps(report))
     if ratio > LIMIT or share > EVIDENCE_LIMIT:
         raise SystemExit("a limit was missed")
 

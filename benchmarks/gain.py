@@ -8,9 +8,7 @@ drawing. The interval is over seeds (Student's t). Seeds that are done are not r
 
 import argparse
 import json
-import os
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -68,32 +66,17 @@ def main() -> None:
     )
     parser.add_argument("--model", default="pocket")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--at-once", type=int, default=1, help="seeds trained side by side")
+    parser.add_argument("--at-once", type=int, default=1, help="seeds, and the base, side by side")
     parser.add_argument("--processes", type=int, default=1, help="of each seed")
     parser.add_argument("--count", type=int, default=1_000, help="dev tasks")
     parser.add_argument("--recipe", nargs="*", default=RECIPE)
     parser.add_argument("--folder", type=Path, default=Path("runs/gain"))
-    parser.add_argument("--seed", type=int, help="only this one, and print it")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    if arguments.seed is not None:
-        print(json.dumps(one_seed(arguments, arguments.seed)))
-        return
-    base = rates(arguments.model, arguments.count, arguments.folder / "base")
-    rows: list[dict[str, Any]] = []
-    waiting = list(range(arguments.seeds))
-    running: list[subprocess.Popen[str]] = []
-    while waiting or running:
-        while waiting and len(running) < arguments.at_once:
-            command = [sys.executable, *sys.argv, "--seed", str(waiting.pop(0))]
-            running.append(
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-            )
-        done = running.pop(0)
-        text, _ = done.communicate()
-        if done.returncode:
-            raise SystemExit("a seed failed")
-        rows.append(json.loads(text.strip().splitlines()[-1]))
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        before = pool.submit(rates, arguments.model, arguments.count, arguments.folder / "base")
+        trained = [pool.submit(one_seed, arguments, seed) for seed in range(arguments.seeds)]
+        base, rows = before.result(), [seed.result() for seed in trained]
     print(f"{arguments.model}, {' '.join(arguments.recipe)}; {arguments.count} dev tasks")
     print("base     " + "  ".join(f"{name} {value:.3f}" for name, value in base.items()))
     for row in rows:

@@ -1,11 +1,12 @@
 """Everything that is claimed of one GPU, in one command of at most ten minutes.
 
-    python benchmarks/gpu.py FOLDER [--quick]
+    python benchmarks/gpu.py FOLDER [--quick] [--only paces pocket smollm2]
 
-Tokens per second of generation (benchmarks/generation.py); then, side by side, through NVIDIA's MPS
+Alone on the GPU: tokens per second of generation (benchmarks/generation.py), and GRPO steps of the
+pocket policy beside bare TRL's (benchmarks/engine.py). Then, side by side, through NVIDIA's MPS
 where it is installed: GRPO of the pocket policy over five seeds (benchmarks/gain.py), and a warm
-start of SmolLM2-135M, a fifth of it lessons in engineering, and GRPO from it, each measured on the
-dev split and in the exam. Writes FOLDER/gpu.json.
+start of SmolLM2-135M, a fifth of it lessons in engineering, and GRPO from it. All are measured on
+the dev split and in the exam. Writes FOLDER/gpu.json.
 --quick goes through the same steps in small.
 """
 
@@ -24,6 +25,7 @@ from typing import Any
 from command import coevolve
 
 HERE = Path(__file__).parent
+PARTS = ("paces", "pocket", "smollm2")
 SMALL = [
     word
     for knob in ("size3.data_ratio=0.3", "size4.data_ratio=0.3", "size5.data_ratio=0.4")
@@ -56,21 +58,26 @@ def recipe(**fields: Any) -> list[str]:
     return [word for name, value in fields.items() for word in ("--recipe", f"{name}={value}")]
 
 
-def measured(policies: dict[str, str], count: int) -> dict[str, Any]:
-    """Rates of policies on small boards of the dev split, and in the engineering exam."""
+def exam(count: int) -> list[str]:
+    """Words that measure how well policies engineer."""
+    return ["--count", str(min(count, 300)), "--domain", "engineering", "--temperature", "0"]
+
+
+def boards(count: int, temperature: int) -> list[str]:
+    """Words that measure how well policies solve small boards."""
+    return ["--count", str(count), "--seed", "5", *SMALL, "--temperature", str(temperature)]
+
+
+def measured(policies: dict[str, str], kinds: dict[str, list[str]]) -> dict[str, Any]:
+    """Rates of policies on the dev split, in several ways at once."""
     found: dict[str, Any] = {name: {} for name in policies}
     names = [word for policy in policies.values() for word in ("--policy", policy)]
     common = [*names, "--split", "dev", "--max-tokens", "128", "--batch", "1024"]
-    boards = ["--count", str(count), "--seed", "5", *SMALL]
-    lessons = ["--count", str(min(count, 300)), "--domain", "engineering"]
     keep = ("valid", "valid_interval", "optimal", "mean_reward", "mean_reward_interval", "n")
-    for kind, words in (
-        ("greedy", [*boards, "--temperature", "0"]),
-        ("drawn", [*boards, "--temperature", "1"]),
-        ("exam", [*lessons, "--temperature", "0"]),
-    ):
-        rates = timed("evaluate", *common, *words)
-        for name, one in zip(policies, rates if isinstance(rates, list) else [], strict=False):
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        rates = pool.map(lambda words: timed("evaluate", *common, *words), kinds.values())
+    for kind, rated in zip(kinds, rates, strict=True):
+        for name, one in zip(policies, rated if isinstance(rated, list) else [], strict=False):
             found[name][kind] = {key: one[key] for key in keep}
     return found
 
@@ -100,7 +107,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     grpo = (
         {"steps": 2, "tasks": 2, "group": 4}
         if quick
-        else {"steps": 30, "tasks": 32, "group": 16, "micro_batch": 128}
+        else {"steps": 24, "tasks": 32, "group": 16, "micro_batch": 128}
     )
     report: dict[str, Any] = {}
     report["warm"] = timed(
@@ -119,7 +126,8 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
         return report
     report["grpo_steps"] = steps_of(folder / "grpo")
     policies = {kind: report[kind]["policy"] for kind in ("warm", "grpo")}
-    report["rates"] = measured(policies, count)
+    kinds = {"greedy": boards(count, 0), "drawn": boards(count, 1), "exam": exam(count)}
+    report["rates"] = measured(policies, kinds)
     return report
 
 
@@ -130,10 +138,10 @@ def pocket(folder: Path, quick: bool) -> dict[str, Any]:
         if quick
         else ["steps=190", "tasks=64", "group=16", "learning_rate=1e-4", "max_tokens=128"]
     )
-    output = folder / "gain.json"
+    output, count = folder / "gain.json", 8 if quick else 1000
     command = [
-        sys.executable, str(HERE / "gain.py"), "--seeds", "2" if quick else "5", "--at-once", "5",
-        "--count", "8" if quick else "1000", "--folder", str(folder), "--json", str(output),
+        sys.executable, str(HERE / "gain.py"), "--seeds", "2" if quick else "5", "--at-once", "6",
+        "--count", str(count), "--folder", str(folder), "--json", str(output),
         "--recipe", *fields,
     ]  # fmt: skip
     began = time.perf_counter()
@@ -143,25 +151,34 @@ def pocket(folder: Path, quick: bool) -> dict[str, Any]:
         flush=True,
     )
     report = json.loads(output.read_text()) if output.exists() else {"error": done.stderr[-3000:]}
-    report["steps"] = [steps_of(path.parent) for path in sorted(folder.glob("*/stage/steps.jsonl"))]
+    stages = sorted(folder.glob("*/stage"))
+    report["steps"] = [steps_of(stage) for stage in stages]
+    policies = {"base": "pocket", **{one.parent.name: str(one / "policy") for one in stages}}
+    report["exam"] = measured(policies, {"exam": exam(count)})
     return report
 
 
-def generation(folder: Path, quick: bool) -> list[dict[str, Any]]:
-    """Tokens per second, ours beside transformers'."""
-    found = []
-    for model in ("pocket", "smollm2"):
-        output = folder / f"generation-{model}.json"
-        batch = "4" if quick else "1024"
-        command = [
-            sys.executable, str(HERE / "generation.py"), "--model", model, "--batch", batch,
-            "--json", str(output), "--max-tokens", "16" if quick else "128",
+def paces(folder: Path, quick: bool) -> dict[str, Any]:
+    """Tokens per second of generation beside transformers', and of GRPO beside bare TRL's."""
+    batch, most = ("4", "16") if quick else ("1024", "128")
+    few = ["--steps", "2", "--turns", "1", "--tasks", "2", "--group", "4"]
+    many = ["--steps", "6", "--turns", "1", "--tasks", "64", "--group", "16"]
+    commands = {
+        f"generation-{model}": [
+            "generation.py", "--model", model, "--batch", batch, "--max-tokens", most,
             "--repeats", "1",
-        ]  # fmt: skip
+        ]
+        for model in ("pocket", "smollm2")
+    }  # fmt: skip
+    commands["engine-pocket"] = ["engine.py", *(few if quick else many)]
+    found = {}
+    for name, (script, *words) in commands.items():
+        output = folder / f"{name}.json"
+        command = [sys.executable, str(HERE / script), *words, "--json", str(output)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print(done.stdout + done.stderr[-2000:], flush=True)
         if output.exists():
-            found.append(json.loads(output.read_text()))
+            found[name] = json.loads(output.read_text())
     return found
 
 
@@ -171,6 +188,7 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=PARTS)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"date": time.strftime("%Y-%m-%d")}
@@ -180,11 +198,13 @@ def main() -> None:
         (arguments.folder / "gpu.json").write_text(json.dumps(report, indent=1))
 
     share_gpu()
-    keep("generation", generation(arguments.folder, arguments.quick))  # alone on the GPU
+    if "paces" in arguments.only:
+        keep("paces", paces(arguments.folder, arguments.quick))  # alone on the GPU
     with ThreadPoolExecutor(2) as pool:
         arms = {
             pool.submit(arm, arguments.folder / arm.__name__, arguments.quick): arm.__name__
             for arm in (smollm2, pocket)
+            if arm.__name__ in arguments.only
         }
         for arm in as_completed(arms):
             keep(arms[arm], arm.result())

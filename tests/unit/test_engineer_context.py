@@ -210,9 +210,11 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
     for part in ("valid: 135 of 300", "- size8.hole_ratio = 0.3 (from 0 to 0.5", '"edits": ['):
         assert part in text
     assert "revise your last proposal:\nleave 10x10 alone" in text
-    assert json.loads(policy.asked[0][1].json_schema)["properties"].keys() == {
-        "explanation", "edits",
-    }  # fmt: skip
+    schema = json.loads(policy.asked[0][1].json_schema)
+    assert schema["properties"].keys() == {"explanation", "edits"}
+    names = schema["$defs"]["Edit"]["properties"]["knob"]["enum"]
+    assert "size8.hole_ratio" in names
+    assert all(f"- {name} = " in text for name in names)
 
 
 def test_a_whole_configuration_is_taken_as_it_is():
@@ -220,6 +222,9 @@ def test_a_whole_configuration_is_taken_as_it_is():
     (proposal,) = ModelEngineer("llm", policy, ("F",), "whole").propose(rich(), 1)
     assert proposal.knobs == {"size8.hole_ratio": 1e300, "x": 1.0}
     assert "Give every knob" in policy.asked[0][0].messages[1].content
+    knobs = json.loads(policy.asked[0][1].json_schema)["properties"]["knobs"]
+    assert "size8.hole_ratio" in knobs["required"]
+    assert not knobs["additionalProperties"]
 
 
 def test_a_wrong_answer_is_repaired_once():

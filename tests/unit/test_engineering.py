@@ -23,11 +23,12 @@ from coevolve.engineers.base import Edit, Proposal
 from coevolve.engineers.reach import apply
 from coevolve.engines.base import Stage
 from coevolve.engines.trl.engine import TrlEngine
+from coevolve.evaluation.attempts import attempts
 from coevolve.evidence.cells import merged
 from coevolve.evolution.training import train_stage
 from coevolve.harness.harness import Harness
 from coevolve.harness.recipe import Recipe
-from coevolve.policies.base import Completion
+from coevolve.policies.base import Completion, Sampling
 
 DOMAIN = get_domain("engineering")
 
@@ -223,6 +224,30 @@ def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
     assert first.edits == (Edit(knob="size3.hole_ratio", action="raise"),)
     assert second.failure
     assert not second.edits
+
+
+def test_the_exam_holds_models_to_the_form_of_a_run(tasks):
+    class Held:
+        name = "held"
+
+        def answer(self, prompts, sampling):
+            self.schema = sampling.json_schema
+            return [Completion(text="") for _ in prompts]
+
+    policy = Held()
+    list(attempts(DOMAIN, policy, tasks[:1], Sampling(), style="chat"))
+    edit = json.loads(policy.schema)["$defs"]["Edit"]["properties"]["knob"]
+    assert set(edit["enum"]) == set(LAKE.knobs)
+    list(attempts(DOMAIN, policy, tasks[:1], Sampling(), style="table"))
+    assert policy.schema is None
+
+
+def test_lessons_are_the_same_from_any_number_of_workers():
+    alone, several = (
+        list(DOMAIN.generate(DOMAIN.space.defaults(), 70, 3, Split.DEV, workers))
+        for workers in (1, 2)
+    )
+    assert several == alone
 
 
 def test_lessons_fill_up_what_is_missing():

@@ -28,6 +28,7 @@ from coevolve.cli import (
     training,
 )
 from coevolve.core.errors import CoevolveError
+from coevolve.core.leaving import leave
 
 app = typer.Typer(
     name="coevolve",
@@ -102,7 +103,16 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; errors of ours end it without a traceback."""
+    """Run the command line, and end it in one piece."""
+    try:
+        run()
+    except SystemExit as end:
+        leave(end)
+        raise
+
+
+def run() -> None:
+    """The command; errors of ours end it without a traceback."""
     stopped: list[int] = []
 
     def stop(number: int, _frame: object) -> None:

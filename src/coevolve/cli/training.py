@@ -160,8 +160,9 @@ def training_tasks(
     knobs = domain.space.parse(parse_changes(knob))
     seed = derive(stage.seed, "tasks")
     rest = count - round(lessons * count)
-    made = domain.generate(knobs, rest, seed, Split.TRAIN, os.cpu_count() or 1)
-    return with_lessons(list(progress(made, rest, "generating")), count, seed)
+    workers = os.cpu_count() or 1
+    made = domain.generate(knobs, rest, seed, Split.TRAIN, workers)
+    return with_lessons(list(progress(made, rest, "generating")), count, seed, workers)
 
 
 def show_settings(stage: "Stage") -> None:

@@ -90,3 +90,9 @@ class Domain(Protocol):
     def load(self, data: Mapping[str, Any]) -> Task:
         """A task from plain JSON values in the domain's public format, completed and checked."""
         ...
+
+
+def schema_of(domain: Domain, style: str) -> str | None:
+    """The JSON schema that answers in a prompt style follow, where a domain has a `schema`."""
+    find: Callable[[str], str | None] | None = getattr(domain, "schema", None)
+    return find(style) if find else None

@@ -8,7 +8,7 @@ and kept within the trust region.
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, check_split, split_of
 from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Script, Statistic
+from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
@@ -26,7 +27,7 @@ from coevolve.engineering.statistics import measure, rate
 from coevolve.engineering.trainee import Trainee, signal
 from coevolve.engineers.base import Edit, Proposal, Round, View
 from coevolve.engineers.context import variant
-from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages
+from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.evidence.cells import Cell
@@ -37,6 +38,8 @@ HALF, WHOLE = 0.5, 0.95
 """Shares of the possible gain that a valid and an optimal answer bring at least."""
 WORST = -0.5
 """What the greatest harm earns."""
+CHUNK = 64
+"""Lessons that a worker process makes at a time; fewer are made without one."""
 
 
 class AnswerError(Exception):
@@ -143,16 +146,20 @@ class EngineeringDomain:
     def generate(
         self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
     ) -> Iterator[Task]:
-        for place in range(count):
-            own = derive(seed, "engineering", place)
-            data = lessons.draw_lesson(knobs, space_of(self.target), self.target, own, split)
-            yield task_of(data, own)
+        make = partial(made, self.target, dict(knobs), seed, split)
+        return in_chunks(make, count, workers, CHUNK)
 
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
         view = view_of(task)
         if self.style(style) == "table":
             return (Message(role="user", content=table.prompt(view)),)
         return messages(view, variant("V6"))
+
+    def schema(self, style: str) -> str | None:
+        """In plain words a model is held to edits of knobs that exist, as it is in a run."""
+        if self.style(style) == "table":
+            return None
+        return schema("edits", tuple(space_of(self.target).knobs))
 
     def style(self, style: str) -> str:
         return lookup("prompt style", style or STYLES[0], {name: name for name in STYLES})
@@ -247,6 +254,15 @@ def outcome(gain: float, failure: str | None, details: dict[str, Any]) -> Outcom
 
 def fingerprint(data: Mapping[str, Any]) -> int:
     return lessons.fingerprint(data["rounds"][0]["knobs"])
+
+
+def made(
+    target: str, values: Mapping[str, float], seed: int, split: Split, begin: int, end: int
+) -> list[Task]:
+    """The lessons number begin to end - 1."""
+    knobs, space = Knobs(lessons.SPACE, values), space_of(target)
+    seeds = [derive(seed, "engineering", place) for place in range(begin, end)]
+    return [task_of(lessons.draw_lesson(knobs, space, target, own, split), own) for own in seeds]
 
 
 def task_of(data: dict[str, Any], seed: int) -> Task:

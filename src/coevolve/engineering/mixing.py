@@ -6,11 +6,11 @@ from coevolve.core.task import Task
 from coevolve.domains.registry import get_domain
 
 
-def with_lessons(tasks: list[Task], count: int, seed: int) -> list[Task]:
+def with_lessons(tasks: list[Task], count: int, seed: int, workers: int = 1) -> list[Task]:
     """These tasks, and lessons in engineering up to a count of all."""
     missing = count - len(tasks)
     if missing <= 0:
         return tasks
     domain = get_domain("engineering")
-    knobs = domain.space.parse({})
-    return [*tasks, *domain.generate(knobs, missing, derive(seed, "lessons"), Split.TRAIN)]
+    knobs, own = domain.space.parse({}), derive(seed, "lessons")
+    return [*tasks, *domain.generate(knobs, missing, own, Split.TRAIN, workers)]

@@ -3,7 +3,9 @@
 Invariant: no answer raises anything; what cannot be used is a proposal with a failure.
 """
 
+import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal
 
 from pydantic import Field
@@ -57,6 +59,23 @@ class WholeAnswer(Value):
     knobs: dict[str, float] = Field(min_length=1, max_length=1_000)
 
 
+@cache
+def schema(form: Form, names: tuple[str, ...]) -> str:
+    """The JSON schema that answers are held to: they name knobs from a list."""
+    if form == "whole":
+        whole = WholeAnswer.model_json_schema()
+        whole["properties"]["knobs"] = {
+            "type": "object",
+            "properties": {name: {"type": "number"} for name in names},
+            "required": list(names),
+            "additionalProperties": False,
+        }
+        return json.dumps(whole)
+    edits = EditsAnswer.model_json_schema()
+    edits["$defs"]["Edit"]["properties"]["knob"] = {"type": "string", "enum": list(names)}
+    return json.dumps(edits)
+
+
 class ModelEngineer:
     """Shows a policy the evidence and takes its answer as a proposal."""
 
@@ -76,7 +95,7 @@ class ModelEngineer:
         self.answer = answer
         self.repairs = repairs
         self.budget_tokens = budget_tokens
-        self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_024)
+        self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_536)
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
@@ -95,13 +114,15 @@ class ModelEngineer:
         self, view: View, asked: Sequence[Message], sampling: Sampling
     ) -> tuple[Proposal, Sequence[Completion]]:
         """The proposal in the policy's answer, and what it took."""
+        names = tuple(knob.name for knob in view.incumbent.in_use())
+        held = sampling.model_copy(update={"json_schema": schema(self.answer, names)})
         if self.answer == "whole":
-            whole = answer_json(self.policy, asked, WholeAnswer, sampling, self.repairs)
+            whole = answer_json(self.policy, asked, WholeAnswer, held, self.repairs)
             if whole.value is None:
                 return Proposal(failure=whole.failure), whole.completions
             said = checked(view.space, whole.value.explanation, knobs=whole.value.knobs)
             return said, whole.completions
-        local = answer_json(self.policy, asked, EditsAnswer, sampling, self.repairs)
+        local = answer_json(self.policy, asked, EditsAnswer, held, self.repairs)
         if local.value is None:
             return Proposal(failure=local.failure), local.completions
         said = checked(view.space, local.value.explanation, edits=local.value.edits)

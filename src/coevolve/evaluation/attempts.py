@@ -9,7 +9,7 @@ from typing import Protocol
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, schema_of
 from coevolve.domains.turns import has_turns
 from coevolve.evaluation.dialogue import converse
 from coevolve.evaluation.judge import each, judge
@@ -71,6 +71,7 @@ def ask(
     ]
     if has_turns(domain):
         return converse(domain, policy, prompts, sampling)
-    completions = policy.answer(prompts, sampling)
+    held = sampling.model_copy(update={"json_schema": schema_of(domain, style)})
+    completions = policy.answer(prompts, held)
     pairs = zip(prompts, completions, strict=True)
     return each([domain], lambda pair: judge(domain, *pair, policy.name), pairs)

@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from itertools import islice
-from threading import Thread
 from typing import Any, TypeVar
 
+from coevolve.core.leaving import beside
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import Engineer, Proposal, View
 from coevolve.engineers.reach import apply
@@ -60,8 +60,7 @@ def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[
         except Exception as error:  # an engineer's failure is data; the run goes on without it
             failures.append(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS])
 
-    thread = Thread(target=answer, daemon=True)
-    thread.start()
+    thread = beside(answer)
     thread.join(patience_s)
     if thread.is_alive():
         return [], f"no answer within {patience_s:g} s"

@@ -49,8 +49,11 @@ def answer_json(
     repairs: int = 2,
     sample: int = 0,
 ) -> Answered[Model]:
-    """Ask for one JSON object that `schema` accepts, and ask again when it is not one."""
-    schema_text = json.dumps(schema.model_json_schema())
+    """Ask for one JSON object that `schema` accepts, and ask again when it is not one.
+
+    `sampling` may bring a narrower JSON schema that answers are held to.
+    """
+    schema_text = sampling.json_schema or json.dumps(schema.model_json_schema())
     constrained = sampling.model_copy(update={"json_schema": schema_text})
     conversation = tuple(messages)
     completions: list[Completion] = []
