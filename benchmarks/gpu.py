@@ -113,7 +113,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     report["warm"] = timed(
         "train", "warm", "--policy", "smollm2", "--output", str(folder / "warm"), *SMALL,
         "--lessons", "0.2", "--style", "cells,engineering=table",
-        *recipe(**warm, learning_rate=5e-4, replay=0.2, max_tokens=128),
+        *recipe(**warm, learning_rate=5e-4, replay=0.3, max_tokens=128),
     )  # fmt: skip
     if "error" in report["warm"]:
         return report

@@ -15,25 +15,35 @@ from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.policies.base import Policy, Prompt, Sampling
 
 WORDS = {
-    False: ("river", "stone", "lamp", "green", "window", "paper", "silver", "garden", "bridge"),
+    False: ("river", "stone", "lamp", "green", "window", "paper", "silver", "garden", "bridge",
+            "winter", "coffee", "planet", "rabbit", "mirror", "summer", "pocket", "cotton"),
     True: ("harbour", "candle", "violet", "ladder", "pepper", "marble", "forest", "engine"),
-}
+}  # fmt: skip
 FIELDS = {
-    False: ("name", "age", "city", "colour", "price"),
+    False: ("name", "age", "city", "colour", "price", "author", "length", "street", "score"),
     True: ("title", "year", "country", "size", "weight"),
 }
-
-
 CAPITALS = {
     False: {"Italy": "Rome", "Japan": "Tokyo", "Egypt": "Cairo", "Greece": "Athens",
-            "Portugal": "Lisbon", "Norway": "Oslo", "Austria": "Vienna", "Cuba": "Havana"},
+            "Portugal": "Lisbon", "Norway": "Oslo", "Austria": "Vienna", "Cuba": "Havana",
+            "Sweden": "Stockholm", "Kenya": "Nairobi", "Iran": "Tehran", "Chile": "Santiago",
+            "Thailand": "Bangkok", "Finland": "Helsinki", "Iraq": "Baghdad", "Serbia": "Belgrade",
+            "Romania": "Bucharest", "Lebanon": "Beirut", "Syria": "Damascus", "Ghana": "Accra"},
     True: {"France": "Paris", "Germany": "Berlin", "Spain": "Madrid", "Russia": "Moscow",
-           "China": "Beijing", "Poland": "Warsaw", "Ireland": "Dublin", "Peru": "Lima"},
+           "China": "Beijing", "Poland": "Warsaw", "Ireland": "Dublin", "Peru": "Lima",
+           "Hungary": "Budapest", "Denmark": "Copenhagen", "Belgium": "Brussels",
+           "Turkey": "Ankara", "Canada": "Ottawa", "Argentina": "Buenos Aires",
+           "South Korea": "Seoul", "India": "New Delhi", "Ukraine": "Kyiv", "Vietnam": "Hanoi",
+           "Afghanistan": "Kabul", "Mexico": "Mexico City"},
 }  # fmt: skip
 OPPOSITES = {
-    False: {"up": "down", "open": "closed", "full": "empty", "rich": "poor", "wet": "dry"},
-    True: {"hot": "cold", "big": "small", "day": "night", "old": "young", "left": "right"},
-}
+    False: {"up": "down", "open": "closed", "full": "empty", "rich": "poor", "wet": "dry",
+            "strong": "weak", "loud": "quiet", "push": "pull", "sweet": "sour", "win": "lose",
+            "sharp": "dull", "buy": "sell"},
+    True: {"hot": "cold", "big": "small", "day": "night", "old": "young", "left": "right",
+           "black": "white", "fast": "slow", "hard": "soft", "high": "low", "early": "late",
+           "light": "dark", "happy": "sad", "thick": "thin", "first": "last", "love": "hate"},
+}  # fmt: skip
 
 
 class Instruction(NamedTuple):
@@ -54,9 +64,10 @@ def instructions(count: int, seed: int, held_out: bool) -> list[Instruction]:
     return made
 
 
-def measure(policy: Policy, count: int = 40, seed: int = 0) -> dict[str, Rate]:
-    """How often the policy does what it is told, by skill, on held-out prompts."""
-    asked = instructions(count, seed, held_out=True)
+def measure(policy: Policy, count: int = 80, seed: int = 0) -> dict[str, Rate]:
+    """How often the policy does what it is told, by skill, on held-out prompts that differ."""
+    drawn = instructions(count, seed, held_out=True)
+    asked = list({instruction.messages: instruction for instruction in drawn}.values())
     prompts = [Prompt(instruction.messages) for instruction in asked]
     answers = policy.answer(prompts, Sampling(temperature=0, max_tokens=64, seed=seed))
     right: dict[str, list[bool]] = {}

@@ -21,6 +21,10 @@ from coevolve.policies.models import Loaded
 IGNORED = -100
 REPLAY_TOKENS = 96
 """Of an own answer at most."""
+REPEATED = 4
+"""How often an own answer is shown, about: those that return too often are learned by heart."""
+FEWEST, MOST = 400, 2_000
+"""Own answers that are drawn."""
 
 
 def example(tokenizer: Any, messages: Sequence[Message], answer: str) -> dict[str, list[int]]:
@@ -48,18 +52,17 @@ def examples(
             made[index] = example(loaded.tokenizer, messages, answer)
     rows = [made[index] for index in shown]
     if own:
-        earlier = replayed(loaded, stage)
+        earlier = replayed(loaded, stage, own)
         rows += [earlier[index] for index in order(len(earlier), own, derive(stage.seed, "replay"))]
         rows = [rows[index] for index in order(len(rows), count, derive(stage.seed, "mix"))]
     return rows
 
 
-def replayed(loaded: Loaded, stage: Stage) -> list[dict[str, list[int]]]:
+def replayed(loaded: Loaded, stage: Stage, shown: int) -> list[dict[str, list[int]]]:
     """The policy's own answers to general instructions, before it is trained."""
     policy = LocalPolicy(stage.model, loaded=loaded)
-    asked = [
-        task.messages for task in instructions(400, derive(stage.seed, "replay"), held_out=False)
-    ]
+    count, seed = min(max(shown // REPEATED, FEWEST), MOST), derive(stage.seed, "replay")
+    asked = [task.messages for task in instructions(count, seed, held_out=False)]
     sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
     answers = policy.answer([Prompt(messages) for messages in asked], sampling)
     found = [
