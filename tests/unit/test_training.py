@@ -16,11 +16,12 @@ from coevolve.core.errors import EngineError, UserError
 from coevolve.engines.base import Progress
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings
-from coevolve.engines.trl.engine import TrlEngine
+from coevolve.engines.trl.engine import TrlEngine, out_of_memory
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.evidence.store import read
 from coevolve.harness.recipe import Recipe
 from coevolve.pocket import folder as pocket_folder
+from coevolve.policies.models import load
 
 LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
 
@@ -288,3 +289,16 @@ def test_running_out_of_memory_is_loud(tmp_path: Path, monkeypatch: pytest.Monke
     assert said.startswith("OUT OF MEMORY")
     for part in ("1M parameters", "8 rollouts per pass", "40 tokens", "micro_batch = 4", "lora"):
         assert part in said
+
+
+def test_memory_that_others_hold_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, loaded = stage(tmp_path), load("pocket")
+    folder = StageFolder(chosen.folder)
+    for name, value in {
+        "is_available": True, "mem_get_info": (0, 16 << 30), "memory_reserved": 2 << 30,
+        "max_memory_allocated": 1 << 30,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    said = out_of_memory(chosen, folder, loaded, RuntimeError("no"))
+    assert "1.0 of 16.0 GiB used, 14.0 by other processes" in said
+    assert "Run fewer processes side by side, or set micro_batch = 4" in said

@@ -341,15 +341,19 @@ def out_of_memory(stage: Stage, folder: StageFolder, loaded: Loaded, error: Exce
     recipe = stage.recipe
     rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
     at_once, _ = settings.passes(stage, size_of(loaded.model), rollouts)
-    peak = ""
+    used, begin = "", "Set"
     if torch.cuda.is_available():
-        total = torch.cuda.get_device_properties(0).total_memory
-        peak = f"{torch.cuda.max_memory_allocated() / 2**30:.1f} of {total / 2**30:.1f} GiB used; "
+        free, total = torch.cuda.mem_get_info()
+        own, others = torch.cuda.max_memory_allocated(), total - free - torch.cuda.memory_reserved()
+        used = "{:.1f} of {:.1f} GiB used, {:.1f} by other processes; ".format(
+            *(size / 2**30 for size in (own, total, others))
+        )
+        begin = "Run fewer processes side by side, or set" if others > own else begin
     lower = f"micro_batch = {max(1, at_once // 2)}" if at_once > 1 else "lora = 16"
     size = f"{parameters(loaded.model) / 1e6:.0f}M parameters"
     adapters_too = "" if recipe.lora else ", or set lora = 16"
     return (
-        f"OUT OF MEMORY: {peak}{size}, {at_once} rollouts per pass, up to {recipe.max_tokens} "
-        f"tokens each. Set {lower}, or lower max_tokens{adapters_too}. {kept(folder)} "
+        f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to {recipe.max_tokens} "
+        f"tokens each. {begin} {lower}, or lower max_tokens{adapters_too}. {kept(folder)} "
         f"({str(error)[:120]})"
     )
