@@ -25,12 +25,11 @@ from coevolve.harness.budget import Spent
 from coevolve.harness.checked import checked
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat, patched
+from coevolve.harness.rules import MOST_REVISIONS
 from coevolve.harness.version import Version
 
 MOST_SUGGESTIONS = 16
 """Of one trainer in one generation."""
-MOST_REVISIONS = 8
-"""How often a person may send designs back."""
 
 
 class Design(NamedTuple):

@@ -12,9 +12,7 @@ from coevolve.evolution.backtest import Candidate, backtest
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.run import Run, Standing
-
-MOST_REVISIONS = 8
-"""How often a person may send proposals back in one round."""
+from coevolve.harness.rules import MOST_REVISIONS
 
 
 def redesign(run: Run, number: int, standing: Standing) -> Standing:

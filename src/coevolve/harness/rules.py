@@ -6,6 +6,8 @@ from coevolve.core.rollout import Value
 
 MOST_PROPOSALS = 4
 """Of one engineer, that are probed after a round."""
+MOST_REVISIONS = 8
+"""How often a person may send proposals back."""
 
 
 class Protection(Value):
