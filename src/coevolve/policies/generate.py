@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coevolve.policies.attention import sharing
 from coevolve.policies.decoding import Memory, State
 
 ROUND = 64
@@ -95,7 +96,7 @@ class Generator:
         was_training = self.model.training
         self.model.eval()
         try:
-            with torch.inference_mode(), self.precision():
+            with torch.inference_mode(), self.precision(), sharing(self.model):
                 while order:
                     rows = order[: self.rows_at_once(len(prompts[order[-1]]) + max_tokens)]
                     order = order[len(rows) :]
