@@ -35,6 +35,8 @@ def test_checks_accept_the_right_and_refuse_the_wrong() -> None:
             assert task.check(right), text
             assert not task.check(right.replace(word.upper(), "other"))
             assert not task.check(right.replace("}", ""))
+        if "opposite" in text:
+            assert not task.check("whatever nothing below plastics brightness")
         assert not task.check("")
 
 

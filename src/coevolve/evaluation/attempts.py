@@ -71,7 +71,8 @@ def ask(
     ]
     if has_turns(domain):
         return converse(domain, policy, prompts, sampling)
-    held = sampling.model_copy(update={"json_schema": schema_of(domain, style)})
-    completions = policy.answer(prompts, held)
+    if schema := schema_of(domain, style):
+        sampling = sampling.model_copy(update={"json_schema": schema})
+    completions = policy.answer(prompts, sampling)
     pairs = zip(prompts, completions, strict=True)
     return each([domain], lambda pair: judge(domain, *pair, policy.name), pairs)

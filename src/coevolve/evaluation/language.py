@@ -6,6 +6,7 @@ that are held out share no words, keys or questions with those that are replayed
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -110,13 +111,18 @@ def _json(rng: random.Random, held_out: bool) -> Instruction:
     return Instruction("json", _ask(text), check)
 
 
+def _says(answer: str, words: str) -> bool:
+    """Whether the words stand in an answer, and not just within others."""
+    return re.search(rf"\b{words}\b", answer, re.IGNORECASE) is not None
+
+
 def _capital(rng: random.Random, held_out: bool) -> Instruction:
     country, capital = rng.choice(sorted(CAPITALS[held_out].items()))
     text = f"What is the capital of {country}?"
-    return Instruction("questions", _ask(text), lambda answer: capital in answer)
+    return Instruction("questions", _ask(text), lambda answer: _says(answer, capital))
 
 
 def _opposite(rng: random.Random, held_out: bool) -> Instruction:
     word, other = rng.choice(sorted(OPPOSITES[held_out].items()))
     text = f'What is the opposite of the word "{word}"?'
-    return Instruction("questions", _ask(text), lambda answer: other in answer.lower())
+    return Instruction("questions", _ask(text), lambda answer: _says(answer, other))
