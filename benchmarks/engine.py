@@ -21,6 +21,7 @@ import torch
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from coevolve.cli.tasks import parse_changes
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, Stage
@@ -164,8 +165,7 @@ def main() -> None:
         steps=arguments.steps, tasks=arguments.tasks, group=arguments.group, max_tokens=128
     )
     count = arguments.steps * arguments.tasks
-    pairs = (pair.split("=") for pair in arguments.knob)
-    knobs = domain.space.parse({name: float(value) for name, value in pairs})
+    knobs = domain.space.parse(parse_changes(arguments.knob))
     tasks = list(domain.generate(knobs, count, 1, Split.TRAIN))
     made: dict[str, list[Mark]] = {"bare": [], "engine": []}
     written: list[float] = []

@@ -54,6 +54,16 @@ def timed(*words: str) -> Any:
         print(f"{time.perf_counter() - began:6.0f} s  coevolve {' '.join(words)}", flush=True)
 
 
+def script(output: Path, name: str, *words: str) -> Any:
+    """What a benchmark of this folder wrote, timed; a failure is part of the report."""
+    command = [sys.executable, str(HERE / name), "--json", str(output), *words]
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    seconds, said = time.perf_counter() - began, done.stdout + done.stderr[-3000:]
+    print(f"{seconds:6.0f} s  {name} {' '.join(words)}\n{said}", flush=True)
+    return json.loads(output.read_text()) if output.exists() else {"error": done.stderr[-3000:]}
+
+
 def recipe(**fields: Any) -> list[str]:
     return [word for name, value in fields.items() for word in ("--recipe", f"{name}={value}")]
 
@@ -138,20 +148,12 @@ def pocket(folder: Path, quick: bool) -> dict[str, Any]:
         if quick
         else ["steps=190", "tasks=64", "group=16", "learning_rate=1e-4", "max_tokens=128"]
     )
-    output, count = folder / "gain.json", 8 if quick else 1000
-    command = [
-        sys.executable, str(HERE / "gain.py"), "--seeds", "2" if quick else "5", "--at-once", "6",
-        "--count", str(count), "--folder", str(folder), "--json", str(output),
-        "--recipe", *fields,
-    ]  # fmt: skip
-    began = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(
-        f"{time.perf_counter() - began:6.0f} s  pocket\n{done.stdout}{done.stderr[-3000:]}",
-        flush=True,
-    )
-    report = json.loads(output.read_text()) if output.exists() else {"error": done.stderr[-3000:]}
-    stages = sorted(folder.glob("*/stage"))
+    count = 8 if quick else 1000
+    report = script(
+        folder / "gain.json", "gain.py", "--seeds", "2" if quick else "5", "--at-once", "6",
+        "--count", str(count), "--folder", str(folder), "--recipe", *fields,
+    )  # fmt: skip
+    stages = [path.parent for path in sorted(folder.glob("*/stage/result.json"))]
     report["steps"] = [steps_of(stage) for stage in stages]
     policies = {"base": "pocket", **{one.parent.name: str(one / "policy") for one in stages}}
     report["exam"] = measured(policies, {"exam": exam(count)})
@@ -171,15 +173,7 @@ def paces(folder: Path, quick: bool) -> dict[str, Any]:
         for model in ("pocket", "smollm2")
     }  # fmt: skip
     commands["engine-pocket"] = ["engine.py", *(few if quick else many)]
-    found = {}
-    for name, (script, *words) in commands.items():
-        output = folder / f"{name}.json"
-        command = [sys.executable, str(HERE / script), *words, "--json", str(output)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        print(done.stdout + done.stderr[-2000:], flush=True)
-        if output.exists():
-            found[name] = json.loads(output.read_text())
-    return found
+    return {name: script(folder / f"{name}.json", *words) for name, words in commands.items()}
 
 
 def main() -> None:
