@@ -29,6 +29,7 @@ from coevolve.evolution.training import train_stage
 from coevolve.harness.harness import Harness
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.base import Completion, Sampling
+from coevolve.policies.local import LocalPolicy
 
 DOMAIN = get_domain("engineering")
 
@@ -133,6 +134,44 @@ def test_a_table_shows_the_evidence():
     assert row[0] == first.name
     assert int(row[2]) == min(9, int(10 * valid / n))
     assert int(row[3]) == min(9, int(np.log2(n + 1)))
+
+
+FEW = {"size4.data_ratio": 0.5, "size6.data_ratio": 0.5, "agents3.share": 0.6, "agents5.share": 0.4}
+
+
+def test_shares_that_are_not_in_use_keep_their_rows_and_are_left_alone():
+    knobs = LAKE.parse(FEW)
+    found = table.rows(knobs)
+    sizes, agents = [f"size{size}" for size in range(3, 11)], [f"agents{n}" for n in (2, 3, 4, 5)]
+    assert [row.name for row in found] == [*sizes, *agents]
+    assert {row.name for row in found if row.used} == {"size4", "size6", "agents3", "agents5"}
+    raised = " / ".join(" ".join((row.name, *("up" for _ in row.knobs))) for row in found)
+    edits = table.read(knobs, raised)
+    assert {edit.knob.split(".")[0] for edit in edits} == {"size4", "size6", "agents3", "agents5"}
+    assert "size3 same same same / size4 up up up" in table.write(knobs, edits)
+    opened = Edit(knob="size3.data_ratio", action="raise")
+    assert table.write(knobs, (opened,)) == table.write(knobs, ())
+
+
+def test_some_lessons_use_only_some_shares():
+    def used(fewer):
+        made = DOMAIN.generate(DOMAIN.space.parse({"fewer": fewer}), 12, 4, Split.TRAIN)
+        return [sum(row.used for row in table.rows(view_of(task).incumbent)) for task in made]
+
+    assert min(used(0)) >= 9  # all eight sizes, and two agents or more
+    assert max(used(1)) < 13
+    assert min(used(1)) < 6
+
+
+def test_the_pocket_engineers_whatever_shares_are_in_use():
+    """It has seen no lesson in which some were not."""
+    lessons = list(DOMAIN.generate(DOMAIN.space.parse({"fewer": 1}), 24, 5, Split.DEV))
+    engineer = TaughtEngineer("policy", LocalPolicy("pocket"))
+    for task in lessons[:2]:
+        assert not any(one.failure for one in engineer.propose(view_of(task), 0)[:1])
+    greedy = Sampling(temperature=0, max_tokens=128)
+    judged = list(attempts(DOMAIN, engineer.policy, lessons, greedy, style="table"))
+    assert np.mean([rollout.outcome.reward for rollout in judged]) > 0.6
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_one_row_in_eight_is_a_lesson_as_it_was_made():
     lessons = {
         (LESSONS.prompt(task, "table")[0].content, LESSONS.oracle(task, "table"))
         for task in LESSONS.generate(
-            LESSONS.space.defaults(), 12, derive(1, "lessons", 0), Split.TRAIN
+            LESSONS.space.parse({"fewer": 0}), 12, derive(1, "lessons", 0), Split.TRAIN
         )
     }
     edits = vocabulary.words().index("edits")

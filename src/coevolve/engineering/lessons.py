@@ -40,6 +40,7 @@ SPACE = KnobSpace(
         Knob("lopsided", 0, 1, 0.5, "share of tasks", "distance of shares from being even"),
         Knob("several", 0, 1, 0.5, "share of lessons",
              "shares beside those that are in use by default"),
+        Knob("fewer", 0, 1, 0.3, "share of lessons", "only some shares in use"),
     )
 )  # fmt: skip
 REACH = 0.15
@@ -111,6 +112,8 @@ def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Kno
         if rng.random() < knobs["several"]:
             beside = [p for p in range(len(members)) if p > max(used)][: max(0, 5 - len(used))]
             used += beside[: int(rng.integers(0, len(beside) + 1))]
+        if knobs["fewer"] and len(used) > 1 and rng.random() < knobs["fewer"]:
+            used = sorted(rng.choice(used, size=int(rng.integers(1, len(used))), replace=False))
         uneven = rng.exponential(size=len(used)) ** (2 * knobs["lopsided"])
         values |= dict.fromkeys(members, 0.0)
         values |= {members[p]: float(u) for p, u in zip(used, uneven / uneven.sum(), strict=True)}

@@ -14,15 +14,16 @@ def measure(tasks: Sequence[Task], spaces: Callable[[str], KnobSpace]) -> dict[s
     def over(value: Callable[[Task], float]) -> Statistic:
         return Statistic(sum(map(value, tasks)) / max(len(tasks), 1), len(tasks))
 
-    def used(task: Task) -> list[float]:
-        """The shares of the first group."""
+    def shares(task: Task) -> list[float]:
+        """Of the first group, in use now or by default."""
         space, last = spaces(task.data["target"]), task.data["rounds"][-1]["knobs"]
-        members = next(iter(space.groups.values()))
-        return [s for name in members if (s := last.get(name, space.knobs[name].default)) > 0]
+        knobs = [space.knobs[name] for name in next(iter(space.groups.values()))]
+        found = [(knob, last.get(knob.name, knob.default)) for knob in knobs]
+        return [share for knob, share in found if share > 0 or knob.default > 0]
 
     def uneven(task: Task) -> float:
-        shares = used(task)
-        return sum(abs(share - 1 / len(shares)) for share in shares) / 2
+        used = [share for share in shares(task) if share > 0]
+        return sum(abs(share - 1 / len(used)) for share in used) / 2
 
     def rough(task: Task) -> float:
         """How far shares are from the mean of their neighbours."""
@@ -38,6 +39,7 @@ def measure(tasks: Sequence[Task], spaces: Callable[[str], KnobSpace]) -> dict[s
         "spread": over(lambda task: task.data["trainee"]["spread"]),
         "lopsided": over(uneven),
         "several": over(lambda task: len(task.data["rounds"][-1]["train"])),
+        "fewer": over(lambda task: mean(share == 0 for share in shares(task))),
     }
 
 

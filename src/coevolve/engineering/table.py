@@ -2,13 +2,14 @@
 
     size3 4 8 6 1 7 4 5 / size4 4 5 6 0 5 4 5 / agents2 4 6 9 0 6 edits
 
-A row per share in use: its share (4 is even), valid rate, number of rollouts (each step doubles
-it), dead groups, the rate of the round before, and where in their range its difficulty knobs lie;
-all from 0 to 9. The answer repeats the rows with an action each for the share and those knobs:
+A row per share, from the first to the last in use now or by default: the share (4 is even, 0 may be
+unused), valid rate, number of rollouts (each step doubles it), dead groups, the rate of the round
+before, and where in their range its difficulty knobs lie; all from 0 to 9. The answer repeats the
+rows with an action each for the share and those knobs; of unused shares nothing is taken:
 
     size3 down up up / size4 up same same / agents2 same
 
-Invariant: `read` of what `write` wrote gives the same edits back.
+Invariant: `read` of what `write` wrote gives the same edits of shares in use back.
 """
 
 import math
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.engineering.trainee import level, tied
 from coevolve.engineers.base import Edit, View
-from coevolve.engineers.signals import NOTHING, Signal, evidence, reverted, signals
+from coevolve.engineers.signals import NOTHING, evidence, reverted, standing
 from coevolve.evidence.cells import Cell
 
 ACTIONS = {"up": "raise", "same": "", "down": "lower"}
@@ -37,39 +38,44 @@ class Row(NamedTuple):
     name: str
     knobs: tuple[Knob, ...]
     """The share, then its difficulty knobs."""
+    used: bool
 
 
 def rows(knobs: Knobs) -> list[Row]:
     """The rows of a prompt and of its answer, in order."""
-    found = []
-    for members in knobs.space.groups.values():
-        for name in members:
-            if knobs[name] > 0:
-                share = knobs.space.knobs[name]
-                found.append(Row(share.prefix, (share, *tied(knobs, share))))
-    return found
+    return [row for group in knobs.space.groups for row in rows_of(knobs, group)]
+
+
+def rows_of(knobs: Knobs, group: str) -> list[Row]:
+    """From the first to the last that is in use, now or by default: small models count on."""
+    shares = [knobs.space.knobs[name] for name in knobs.space.groups[group]]
+    shown = [at for at, share in enumerate(shares) if knobs[share.name] > 0 or share.default > 0]
+    return [
+        Row(share.prefix, (share, *tied(knobs, share)), knobs[share.name] > 0)
+        for share in shares[shown[0] : shown[-1] + 1]
+    ]
 
 
 def prompt(view: View) -> str:
     """What a policy is shown."""
-    before = earlier(view)
+    now, before = standing(view), earlier(view)
     lines = []
     for group in view.space.groups:
-        found = signals(view, group)
-        for signal in found:
-            numbers = [digit(EVEN * signal.share * len(found)), *counted(signal, before)]
-            numbers += [
-                digit(10 * level(knob, view.incumbent[knob.name]))
-                for knob in tied(view.incumbent, signal.knob)
+        found = rows_of(view.incumbent, group)
+        even = sum(row.used for row in found)
+        for name, (share, *difficulties), _ in found:
+            cell = evidence(now, share.label) if share.label else NOTHING
+            numbers = [
+                digit(EVEN * view.incumbent[share.name] * even),
+                *counted(cell, before.get(share.name, NOTHING)),
+                *(digit(10 * level(knob, view.incumbent[knob.name])) for knob in difficulties),
             ]
-            lines.append(" ".join((signal.knob.prefix, *map(str, numbers))))
+            lines.append(" ".join((name, *map(str, numbers))))
     return f"{' / '.join(lines)} {END}"
 
 
-def counted(signal: Signal, before: dict[str, Cell]) -> list[int]:
+def counted(cell: Cell, past: Cell) -> list[int]:
     """Rate, number, dead groups, and the rate before."""
-    cell = signal.cell
-    past = before.get(signal.knob.name, NOTHING)
     return [
         digit(10 * cell.rate),
         digit(math.log2(cell.n + 1)) if cell.n else 0,
@@ -98,8 +104,8 @@ def write(knobs: Knobs, edits: tuple[Edit, ...]) -> str:
     """Edits as an answer; values that are set become a step in their direction."""
     actions = {edit.knob: word(edit, knobs) for edit in edits}
     return " / ".join(
-        " ".join((row.name, *(actions.get(knob.name, "same") for knob in row.knobs)))
-        for row in rows(knobs)
+        " ".join((name, *(actions.get(knob.name, "same") if used else "same" for knob in those)))
+        for name, those, used in rows(knobs)
     )
 
 
@@ -125,6 +131,6 @@ def read(knobs: Knobs, text: str) -> tuple[Edit, ...]:
         for knob, said in zip(row.knobs, line[1:], strict=True):
             if said not in ACTIONS:
                 raise TableError(f"'{said[:20]}' is no action; use {', '.join(ACTIONS)}")
-            if ACTIONS[said]:
+            if ACTIONS[said] and row.used:
                 edits.append(Edit.model_validate({"knob": knob.name, "action": ACTIONS[said]}))
     return tuple(edits)

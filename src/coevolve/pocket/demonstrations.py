@@ -79,7 +79,8 @@ def some_lessons(chunk: tuple[int, int, int]) -> list[tuple[list[int], int]]:
     domain, ids = get_domain("engineering"), {word: id for id, word in enumerate(words())}
     found = []
     chosen = derive(seed, "lessons", first)
-    for task in domain.generate(domain.space.defaults(), count, chosen, Split.TRAIN):
+    knobs = domain.space.parse({"fewer": 0})  # as the weights that ship were taught
+    for task in domain.generate(knobs, count, chosen, Split.TRAIN):
         prompt = domain.prompt(task, "table")[0].content.split()
         answer = domain.oracle(task, "table").split()
         found.append(([ids[word] for word in (*prompt, *answer)] + [END], len(prompt)))
