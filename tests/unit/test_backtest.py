@@ -42,6 +42,12 @@ def choose(incumbent: dict[int, float], challenger: dict[int, float], **rule: fl
     return choice.chosen.name
 
 
+def test_without_a_proposal_that_is_what_is_said() -> None:
+    one = Candidate("incumbent", SPACE.defaults())
+    choice = backtest(one, [], lambda _: answers({3: 0.5}, 40, 5), BacktestRule(), 0)
+    assert choice.words.startswith("no other knobs were proposed: the incumbent stays. incumbent:")
+
+
 def test_more_signal_wins() -> None:
     assert choose({3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}, most_forgotten=1) == "frontier"
 

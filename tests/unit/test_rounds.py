@@ -13,6 +13,7 @@ from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evolution.deciding import first_knobs
 from coevolve.evolution.measuring import Measuring
+from coevolve.evolution.proposing import candidates
 from coevolve.evolution.rounds import Rounds, Standing
 from coevolve.harness.experiment import make_experiment
 from coevolve.ledger import approval
@@ -117,14 +118,28 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
     rounds, _ = make(
         tmp_path / "run", "greedy", "greedy", "greedy", backtest={"on": False}, reach=0.1
     )
+    said: list[str] = []
+    rounds.say = said.append
     standing = rounds.run()
     holes = [past.knobs["size3.hole_ratio"] for past in standing.history]
     assert holes[0] < holes[1] < holes[2]
     assert max(after - before for before, after in pairwise(holes)) <= 0.05 + 1e-9
     proposed = rounds.ledger.phase(0, "propose", dict)
     assert proposed["proposals"]["raising"][1]["failure"] == "had no second idea"
+    told = "raising: 1 of 2 proposals cannot be used: had no second idea"
+    assert f"round 0: {told}" in said
     assert "round 0: kept" in proposed["proposals"]["raising"][0]["explanation"]
     assert standing.history[1].engineer == "raising"
+
+
+def test_proposals_of_the_same_knobs_count_once() -> None:
+    incumbent = LAKE.space.defaults()
+    said = [Proposal(edits=(Edit(knob="size3.hole_ratio", action=action),))
+            for action in ("raise", "raise", "lower")]  # fmt: skip
+    recorded = [one.model_dump() for one in (*said, Proposal(failure="prose"), Proposal())]
+    found = candidates({"proposals": {"one": recorded, "other": recorded}}, incumbent, 0.2)
+    assert [one.name for one in found] == ["one", "one"]
+    assert found[0].knobs["size3.hole_ratio"] > found[1].knobs["size3.hole_ratio"]
 
 
 def test_a_spent_budget_ends_a_run_with_what_it_has(tmp_path: Path) -> None:

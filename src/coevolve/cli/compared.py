@@ -118,8 +118,8 @@ def as_object(
 
 
 RESULT = ("seeds", "valid %", "optimal %", "valid - {reference}", "p")
-EFFORT = ("calls", "taken", "reverted", "trained", "probed", "tokens", "time", "cost")
-MEANS = "From calls on: means per seed; trained and probed count rollouts."
+EFFORT = ("calls", "unusable", "taken", "reverted", "trained", "probed", "tokens", "time", "cost")
+MEANS = "From calls on: means per seed; unusable counts proposals, trained and probed rollouts."
 
 
 def show_table(comparison: Comparison, rows: list[Row]) -> None:
@@ -177,6 +177,7 @@ def cells(row: Row) -> dict[str, str]:
         "valid - {reference}": in_percent(change, "+") if change else "-",
         "p": f"{chance(change.p)}{star}" if change else "-",
         "calls": f"{totals['calls']:.3g}",
+        "unusable": f"{totals['unusable']:.3g}",
         "taken": f"{totals['taken']:.3g}",
         "reverted": f"{totals['reverted']:.3g}",
         "trained": f"{totals['train_rollouts']:,.0f}",

@@ -154,7 +154,9 @@ def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
         if probe.forgotten.successes:
             line += f", forgets {probe.forgotten.value:.0%} of what is solved"
         lines.append(f"{line}, at {probe.tokens.mean:.0f} tokens a rollout")
-    if best is probes[0]:
+    if len(probes) == 1:
+        why = "no other knobs were proposed: the incumbent stays"
+    elif best is probes[0]:
         why = f"no proposal is better with {rule.confidence:.0%} confidence: the incumbent stays"
     else:
         why = f"{best.candidate.name} is taken"

@@ -92,12 +92,14 @@ def plain(value: Any) -> Any:
 
 
 def candidates(proposed: Mapping[str, Any], incumbent: Knobs, reach: float) -> list[Candidate]:
-    """Proposals that change something, projected onto the knob space and kept within reach."""
-    found = []
+    """Proposals that change something, projected onto the knob space and kept within reach; what
+    comes to the same knobs counts once, for who proposed it first."""
+    found: list[Candidate] = []
     for name, proposals in proposed["proposals"].items():
         for values in proposals:
             proposal = Proposal.model_validate(values)
             knobs = apply(proposal, incumbent, reach)
-            if not proposal.failure and knobs.difference(incumbent):
+            known = (incumbent, *(one.knobs for one in found))
+            if not proposal.failure and all(knobs.difference(one) for one in known):
                 found.append(Candidate(name, knobs, proposal.explanation))
     return found

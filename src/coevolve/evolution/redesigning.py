@@ -1,6 +1,7 @@
 """The end of a round: engineers propose, people may object, the backtest chooses."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,9 @@ from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.run import Run, Standing
 from coevolve.harness.rules import MOST_REVISIONS
+
+MOST_WORDS = 300
+"""Characters that are said of an engineer's failures."""
 
 
 def redesign(run: Run, number: int, standing: Standing) -> Standing:
@@ -58,6 +62,8 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
             f"propose-{attempt}" if attempt else "propose",
             partial(propose, run.engineers, standing.policy, view, drawn, experiment.patience_s),
         )
+        for words in unusable(proposed["proposals"]):
+            run.say(f"round {number}: {words}")
         usable = candidates(proposed, standing.knobs, experiment.reach)
         question = {"proposals": described(usable, standing.knobs), "attempt": attempt}
         note = run.supervision.approve(number, "proposal", question)
@@ -66,6 +72,16 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
         view = view._replace(note=note)
     run.say(f"round {number}: sent back {MOST_REVISIONS + 1} times: the incumbent stays")
     return []
+
+
+def unusable(proposals: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Which engineers said what cannot be used, and why."""
+    found = []
+    for name, said in proposals.items():
+        if failures := [one["failure"] for one in said if one["failure"]]:
+            count = f"{len(failures)} of {len(said)} proposals cannot be used"
+            found.append(f"{name}: {count}: {'; '.join(dict.fromkeys(failures))}"[:MOST_WORDS])
+    return found
 
 
 def described(usable: list[Candidate], incumbent: Knobs) -> dict[str, str]:
