@@ -13,14 +13,18 @@ from safetensors.torch import load_file
 from training import Flat, Guessing, Looking, Words, lake_tasks, stage, weights
 
 from coevolve.core.errors import EngineError, UserError
+from coevolve.core.rollout import StopReason
+from coevolve.core.seeds import derive
 from coevolve.engines.base import Progress
 from coevolve.engines.order import order
-from coevolve.engines.trl import settings
+from coevolve.engines.trl import settings, warm
 from coevolve.engines.trl.engine import TrlEngine, out_of_memory
 from coevolve.engines.trl.folder import StageFolder
+from coevolve.evaluation.language import instructions
 from coevolve.evidence.store import read
 from coevolve.harness.recipe import Recipe
 from coevolve.pocket import folder as pocket_folder
+from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.models import load
 
 LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
@@ -45,6 +49,35 @@ def test_a_warm_start_learns_its_demonstrations(tmp_path: Path) -> None:
     assert lines[-1]["loss"] < 0.5 * lines[0]["loss"]
     old, new = weights(pocket_folder()), weights(result.policy)
     assert any(not torch.equal(old[name], new[name]) for name in old)
+
+
+def test_own_answers_are_replayed_if_they_are_right_and_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Careless:
+        """Knows capitals alone, and does not always stop."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def answer(self, prompts: list[Prompt], _: Sampling) -> list[Completion]:
+            said = "Rome Tokyo Cairo Athens Lisbon Oslo Vienna Havana Stockholm Nairobi"
+            ends = (StopReason.END, StopReason.LENGTH)
+            return [Completion(said, ends[place // 4 % 2]) for place in range(len(prompts))]
+
+    monkeypatch.setattr(warm, "LocalPolicy", Careless)
+    loaded = load("pocket", "cpu")
+    kept = warm.replayed(loaded, stage(tmp_path, kind="warm"), 400)
+    asked = instructions(400, derive(stage(tmp_path, kind="warm").seed, "replay"), held_out=False)
+    said = Careless().answer([Prompt(task.messages) for task in asked], Sampling())
+    right = [task.check(answer.text) for task, answer in zip(asked, said, strict=True)]
+    whole = [answer.stop is StopReason.END for answer in said]
+    assert 10 < len(kept) == sum(a and b for a, b in zip(right, whole, strict=True)) < sum(right)
+    monkeypatch.setattr(
+        Careless, "answer", lambda _, prompts, __: [Completion("") for _ in prompts]
+    )
+    with pytest.raises(UserError, match="none of the model's own answers to 400"):
+        warm.replayed(loaded, stage(tmp_path, kind="warm"), 400)
 
 
 def test_dead_groups_stop_a_stage_and_keep_the_start(tmp_path: Path) -> None:

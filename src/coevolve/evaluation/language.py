@@ -15,15 +15,30 @@ from coevolve.core.seeds import derive
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.policies.base import Policy, Prompt, Sampling
 
+SOME_WORDS = """
+river stone lamp green window paper silver garden bridge winter coffee planet rabbit mirror summer
+pocket cotton anchor apple autumn bakery balloon banana barrel basket battery beach bottle
+bracelet branch butter button cabin camera canal carpet castle cherry chimney circle cliff cloud
+copper corner cradle cricket crystal curtain desert diamond dragon drawer eagle farmer feather
+finger flower fountain glacier glove grape guitar hammer helmet honey hotel island jacket jungle
+kettle kitchen lemon leopard library lion magnet market meadow melon mountain museum needle ocean
+olive orange orchard oven palace parrot pencil penguin piano pillow pirate plum pony potato
+pumpkin puzzle pyramid radio rainbow ribbon robot rocket saddle sailor salmon sandal school shadow
+sheep shirt spider spoon spring square statue sugar temple thunder ticket tiger tomato towel tower
+tractor trumpet tunnel turtle umbrella valley village violin volcano wagon walnut water whale
+wheel willow wizard wolf yellow zebra
+"""
 WORDS = {
-    False: ("river", "stone", "lamp", "green", "window", "paper", "silver", "garden", "bridge",
-            "winter", "coffee", "planet", "rabbit", "mirror", "summer", "pocket", "cotton"),
-    True: ("harbour", "candle", "violet", "ladder", "pepper", "marble", "forest", "engine"),
-}  # fmt: skip
-FIELDS = {
-    False: ("name", "age", "city", "colour", "price", "author", "length", "street", "score"),
-    True: ("title", "year", "country", "size", "weight"),
+    False: SOME_WORDS.split(),
+    True: ["harbour", "candle", "violet", "ladder", "pepper", "marble", "forest", "engine"],
 }
+"""Many of those that are replayed: from few, a model learns the words instead of copying them."""
+SOME_FIELDS = """
+name age city colour price author length street score level brand owner
+month team unit model class code room floor height width speed rank genre status group region
+material shape
+"""
+FIELDS = {False: SOME_FIELDS.split(), True: ["title", "year", "country", "size", "weight"]}
 CAPITALS = {
     False: {"Italy": "Rome", "Japan": "Tokyo", "Egypt": "Cairo", "Greece": "Athens",
             "Portugal": "Lisbon", "Norway": "Oslo", "Austria": "Vienna", "Cuba": "Havana",

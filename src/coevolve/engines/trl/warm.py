@@ -59,20 +59,21 @@ def examples(
 
 
 def replayed(loaded: Loaded, stage: Stage, shown: int) -> list[dict[str, list[int]]]:
-    """The policy's own answers to general instructions, before it is trained."""
+    """The policy's own right answers to general instructions, before it is trained."""
     policy = LocalPolicy(stage.model, loaded=loaded)
     count, seed = min(max(shown // REPEATED, FEWEST), MOST), derive(stage.seed, "replay")
-    asked = [task.messages for task in instructions(count, seed, held_out=False)]
+    asked = instructions(count, seed, held_out=False)
     sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
-    answers = policy.answer([Prompt(messages) for messages in asked], sampling)
+    answers = policy.answer([Prompt(task.messages) for task in asked], sampling)
     found = [
-        example(loaded.tokenizer, messages, answer.text)
-        for messages, answer in zip(asked, answers, strict=True)
-        if answer.stop is StopReason.END  # what was cut off would teach it to stop anywhere
+        example(loaded.tokenizer, task.messages, answer.text)
+        for task, answer in zip(asked, answers, strict=True)
+        # What was cut off would teach it to stop anywhere, what is wrong to do as it likes.
+        if answer.stop is StopReason.END and task.check(answer.text)
     ]
     if not found:
         raise UserError(
-            f"replay = {stage.recipe.replay}: none of the model's own answers to general "
-            f"instructions ends within {REPLAY_TOKENS} tokens; set replay = 0"
+            f"replay = {stage.recipe.replay}: none of the model's own answers to {count} general "
+            f"instructions is right and ends within {REPLAY_TOKENS} tokens; set replay = 0"
         )
     return found
