@@ -3,14 +3,14 @@
 SCHEMA is the documented format; VERSION goes into every file and rises with any change of it.
 """
 
-import json
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 from pyarrow import parquet
+from pydantic_core import to_json
 
 from coevolve.core.rollout import Rollout
 
@@ -47,28 +47,33 @@ SCHEMA = pyarrow.schema(
 )  # fmt: skip
 
 
-def as_row(rollout: Rollout) -> dict[str, Any]:
-    """A rollout in the columns of SCHEMA."""
-    row = rollout.model_dump(exclude={"outcome", "bucket", "messages"})
-    outcome = rollout.outcome
-    row.update(
-        split=str(rollout.split),
-        stop=str(rollout.stop),
-        bucket=[(name, str(label)) for name, label in rollout.bucket.items()],
-        messages=[{"role": turn.role, "content": turn.content} for turn in rollout.messages],
-        reward=outcome.reward,
-        components=list(outcome.components.items()),
-        valid=outcome.valid,
-        optimal=outcome.optimal,
-        failure=outcome.failure,
-        details=json.dumps(outcome.details),
-    )
-    return row
+JUDGED = ("reward", "valid", "optimal", "failure")
+"""Columns that are a field of the outcome."""
+NESTED = ("bucket", "messages", "components", "details")
+PLAIN = [name for name in SCHEMA.names if name not in (*JUDGED, *NESTED)]
+"""Columns that are a field of the rollout."""
 
 
-def write(rollouts: Iterable[Rollout], path: Path) -> None:
+def columns(rollouts: Sequence[Rollout]) -> dict[str, list[Any]]:
+    """Rollouts in the columns of SCHEMA; row by row would take twice the time."""
+    outcomes = [rollout.outcome for rollout in rollouts]
+    return {
+        **{name: [getattr(rollout, name) for rollout in rollouts] for name in PLAIN},
+        **{name: [getattr(outcome, name) for outcome in outcomes] for name in JUDGED},
+        "bucket": [
+            [(k, str(label)) for k, label in rollout.bucket.items()] for rollout in rollouts
+        ],
+        "messages": [
+            [(turn.role, turn.content) for turn in rollout.messages] for rollout in rollouts
+        ],
+        "components": [list(outcome.components.items()) for outcome in outcomes],
+        "details": [to_json(outcome.details) for outcome in outcomes],
+    }
+
+
+def write(rollouts: Sequence[Rollout], path: Path) -> None:
     """Write a file of rollouts, whole or not at all."""
-    table = pyarrow.Table.from_pylist([as_row(rollout) for rollout in rollouts], schema=SCHEMA)
+    table = pyarrow.Table.from_pydict(columns(rollouts), schema=SCHEMA)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

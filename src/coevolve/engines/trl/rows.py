@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 
 PARTS = 8
 """Into how many parts a pass is cut, by length."""
-LEAST = 8192
+LEAST = 32768
 """Tokens below which a part leaves a GPU idle."""
 IGNORED = -100
 
