@@ -117,7 +117,7 @@ def smollm2(folder: Path, quick: bool) -> dict[str, Any]:
     grpo = (
         {"steps": 2, "tasks": 2, "group": 4}
         if quick
-        else {"steps": 24, "tasks": 32, "group": 16, "micro_batch": 128}
+        else {"steps": 24, "tasks": 32, "group": 16, "micro_batch": 256}
     )
     report: dict[str, Any] = {}
     report["warm"] = timed(
@@ -164,7 +164,7 @@ def paces(folder: Path, quick: bool) -> dict[str, Any]:
     """Tokens per second of generation beside transformers', and of GRPO beside bare TRL's."""
     batch, most = ("4", "16") if quick else ("1024", "128")
     few = ["--steps", "2", "--turns", "1", "--tasks", "2", "--group", "4"]
-    many = ["--steps", "6", "--turns", "1", "--tasks", "64", "--group", "16"]
+    many = ["--steps", "12", "--turns", "1", "--tasks", "64", "--group", "16"]
     commands = {
         f"generation-{model}": [
             "generation.py", "--model", model, "--batch", batch, "--max-tokens", most,
