@@ -10,8 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from coevolve.cli.asking import ask, visible
+from coevolve.cli.asking import ask
 from coevolve.cli.evaluating import evaluate
+from coevolve.cli.show import visible
 from coevolve.core.errors import UserError
 
 TIMINGS = ("seconds", "tokens_per_second")

@@ -83,3 +83,12 @@ def test_time_left_is_counted_from_what_phases_took() -> None:
     assert live.run_left(3, summary, 45.0, 25.0) == (110 + 25 + 50 + 10, True)
     first = {"phase": "train", "seconds": {"base": 10.0}, "phases": {"base": 1}}
     assert live.run_left(2, first, 20.0, 40.0) == (40 + 60 + 2 * 10, False)
+
+
+def test_words_of_a_model_reach_no_terminal_as_commands() -> None:
+    where = console(True)
+    live.Plain(where).say("policy: 1 of 1 proposals cannot be used: \x1b[2J[/red]")
+    assert "\\x1b[2J[/red]" in written(where)
+    panel = live.Panel(where)
+    panel.say("\x1b[2J")
+    assert list(panel.decisions) == ["\\x1b[2J"]

@@ -133,12 +133,14 @@ def print_attempt(
     domain: "Domain", task: "Task", rollout: "Rollout", policy: str, samples: int
 ) -> None:
     """An answer, drawn where it can be, and its verdict."""
+    from coevolve.cli.show import visible
+
     outcome, text = rollout.outcome, rollout.messages[-1].content
     which = f", sample {rollout.sample + 1} of {samples}" if samples > 1 else ""
     print(f"--- {policy}{which}\n{visible(text)}")
     drawn = domain.draw(task, text)
     if drawn != domain.draw(task):
-        print(drawn)
+        print(visible(drawn))
     verdict = "optimal" if outcome.optimal else "valid" if outcome.valid else "invalid"
     # Adding 0 turns -0 into 0.
     parts = ", ".join(f"{name} {value + 0.0:g}" for name, value in outcome.components.items())
@@ -151,10 +153,3 @@ def print_attempt(
     if rollout.completion_tokens:
         speed = f"{rollout.completion_tokens} tokens in {rollout.seconds:.2f} s"
         print(f"answer  {speed}, stopped by {rollout.stop}")
-
-
-def visible(text: str) -> str:
-    """Text whose control characters are spelled out: a terminal would obey them."""
-    return "".join(
-        mark if mark.isprintable() or mark in "\n\t" else ascii(mark)[1:-1] for mark in text
-    )

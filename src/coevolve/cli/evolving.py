@@ -81,8 +81,9 @@ def side_by_side(at_once: int, ray: str, cpus: float, gpus: float) -> "Grow | No
 def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
     """Run to the end and say what came of it."""
     from rich.table import Table
+    from rich.text import Text
 
-    from coevolve.cli.show import out
+    from coevolve.cli.show import out, visible
 
     best: Best = view.run(tree)
     policy = tree.best_policy
@@ -102,12 +103,12 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
         table.add_row(
             str(version.number),
             "" if version.parent is None else str(version.parent),
-            changed(version),
-            version.words,
+            Text(visible(changed(version))),
+            Text(visible(version.words)),
         )
     out.print(table)
     name = "no training" if best.version is None else f"version {best.version}"
-    out.print(best.words, highlight=False, soft_wrap=True)
+    out.print(visible(best.words), highlight=False, markup=False, soft_wrap=True)
     out.print(f"best: {name}, {policy}", highlight=False, soft_wrap=True)
     out.print(
         f"why: coevolve diagnose {tree.ledger.folder}; on tasks that decided nothing: "

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from coevolve.cli.show import visible
 from coevolve.cli.training import clock
 from coevolve.core.errors import LedgerError
 from coevolve.ledger.watching import WORDS
@@ -76,7 +77,7 @@ class Plain:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
 
     def tell(self, progress: "Progress") -> None:
         if progress.step % max(1, progress.steps // 4) == 0:
@@ -106,7 +107,7 @@ class Panel:
         self.of: Run | None = None
 
     def say(self, line: str) -> None:
-        self.decisions.append(line)
+        self.decisions.append(visible(line))
 
     def tell(self, progress: "Progress") -> None:
         if self.progress is None or progress.step <= self.progress.step:

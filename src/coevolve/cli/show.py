@@ -32,6 +32,13 @@ def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
             bar.advance(task)
 
 
+def visible(text: str) -> str:
+    """Text whose control characters are spelled out: a terminal would obey them."""
+    return "".join(
+        mark if mark.isprintable() or mark in "\n\t" else ascii(mark)[1:-1] for mark in text
+    )
+
+
 def percent(rate: Rate) -> str:
     """A rate with its interval, in percent."""
     return f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
