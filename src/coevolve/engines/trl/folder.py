@@ -14,6 +14,7 @@ A checkpoint without its `complete` file was cut off and is thrown away.
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,7 @@ class StageFolder:
         file = self.path / f"skills-{when}.json"
         if file.exists() or len(loaded.tokenizer) < LANGUAGE:
             return
+        print(f"measuring general skills {when} training", file=sys.stderr)
         found = measure(LocalPolicy(loaded.name, loaded=loaded))
         write(file, json.dumps({name: [rate.value, rate.n] for name, rate in found.items()}))
 

@@ -3,6 +3,7 @@
 Answers are tokenised exactly as they would be drawn, so that GRPO goes on where this ends.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ REPLAY_TOKENS = 96
 REPEATED = 4
 """How often an own answer is shown, about: those that return too often are learned by heart."""
 FEWEST, MOST = 400, 2_000
-"""Own answers that are drawn."""
+"""Own answers that are drawn, unless that is far more than are shown."""
 
 
 def example(tokenizer: Any, messages: Sequence[Message], answer: str) -> dict[str, list[int]]:
@@ -61,7 +62,9 @@ def examples(
 def replayed(loaded: Loaded, stage: Stage, shown: int) -> list[dict[str, list[int]]]:
     """The policy's own right answers to general instructions, before it is trained."""
     policy = LocalPolicy(stage.model, loaded=loaded)
-    count, seed = min(max(shown // REPEATED, FEWEST), MOST), derive(stage.seed, "replay")
+    wanted = min(max(shown // REPEATED, FEWEST), MOST)
+    count, seed = min(wanted, max(2 * shown, 40)), derive(stage.seed, "replay")
+    print(f"drawing {count} own answers to replay", file=sys.stderr)
     asked = instructions(count, seed, held_out=False)
     sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
     answers = policy.answer([Prompt(task.messages) for task in asked], sampling)
