@@ -168,7 +168,7 @@ def test_the_pocket_engineers_whatever_shares_are_in_use():
     lessons = list(DOMAIN.generate(DOMAIN.space.parse({"fewer": 1}), 24, 5, Split.DEV))
     engineer = TaughtEngineer("policy", LocalPolicy("pocket"))
     for task in lessons[:2]:
-        assert not any(one.failure for one in engineer.propose(view_of(task), 0)[:1])
+        assert not engineer.propose(view_of(task), 0)[0].failure
     greedy = Sampling(temperature=0, max_tokens=128)
     judged = list(attempts(DOMAIN, engineer.policy, lessons, greedy, style="table"))
     assert np.mean([rollout.outcome.reward for rollout in judged]) > 0.6

@@ -112,6 +112,7 @@ def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Kno
         if rng.random() < knobs["several"]:
             beside = [p for p in range(len(members)) if p > max(used)][: max(0, 5 - len(used))]
             used += beside[: int(rng.integers(0, len(beside) + 1))]
+        # Nothing is drawn where it is 0, so that the lessons of the pocket policy stay the same.
         if knobs["fewer"] and len(used) > 1 and rng.random() < knobs["fewer"]:
             used = sorted(rng.choice(used, size=int(rng.integers(1, len(used))), replace=False))
         uneven = rng.exponential(size=len(used)) ** (2 * knobs["lopsided"])

@@ -32,7 +32,7 @@ WORDS = {
     False: SOME_WORDS.split(),
     True: ["harbour", "candle", "violet", "ladder", "pepper", "marble", "forest", "engine"],
 }
-"""Many of those that are replayed: from few, a model learns the words instead of copying them."""
+"""Many of those that are replayed: of few, a model may learn the words instead of copying them."""
 SOME_FIELDS = """
 name age city colour price author length street score level brand owner
 month team unit model class code room floor height width speed rank genre status group region
