@@ -112,6 +112,7 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.chat_template is None:
         tokenizer.chat_template = PLAIN
+    tokenizer.clean_up_tokenization_spaces = False  # what is judged is what was said
     return Loaded(name, folder, model.to(chosen), tokenizer)
 
 
