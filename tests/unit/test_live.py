@@ -92,3 +92,24 @@ def test_words_of_a_model_reach_no_terminal_as_commands() -> None:
     panel = live.Panel(where)
     panel.say("\x1b[2J")
     assert list(panel.decisions) == ["\\x1b[2J"]
+
+
+def test_long_work_is_told_of_where_no_bar_can_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes, clock = console(terminal=False), [0.0]
+    monkeypatch.setattr(show, "notes", notes)
+    monkeypatch.setattr(show.time, "monotonic", lambda: clock[0])
+    for _ in show.progress(range(10), 10, "pocket"):
+        clock[0] += 25.0
+    assert written(notes) == (
+        "pocket: 3 of 10, 2:55 left\npocket: 6 of 10, 1:40 left\npocket: 9 of 10, 0:25 left\n"
+    )
+    for _ in show.progress(range(3), 0, "building"):  # nobody knows how many
+        clock[0] += 60.0
+    assert written(notes).endswith("left\nbuilding: 1\nbuilding: 2\nbuilding: 3\n")
+
+
+def test_short_work_is_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes = console(terminal=False)
+    monkeypatch.setattr(show, "notes", notes)
+    assert list(show.progress(range(5), 5, "pocket")) == [0, 1, 2, 3, 4]
+    assert written(notes) == ""

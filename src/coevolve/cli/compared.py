@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve import __version__
-from coevolve.cli.show import notes, out
-from coevolve.cli.training import clock
+from coevolve.cli.show import clock, notes, out
 from coevolve.core.files import replace_file
 from coevolve.evaluation.arms import Row, table
 from coevolve.evaluation.seeds import Change, Mean, chance

@@ -151,8 +151,7 @@ def cluster_for(ray: str, at_once: int, cpus: float, gpus: float, retries: int) 
 
 def carry_out(chosen: "Comparison", folder: Path, cluster: "Cluster") -> Any:
     """Run what is not finished, with a line on standard error for every phase."""
-    from coevolve.cli.show import notes
-    from coevolve.cli.training import clock
+    from coevolve.cli.show import clock, notes
     from coevolve.cluster.comparing import run_comparison
 
     def say(line: str, seconds_left: float | None) -> None:

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from coevolve.cli.show import visible
-from coevolve.cli.training import clock
+from coevolve.cli.show import clock, visible
 from coevolve.core.errors import LedgerError
 from coevolve.ledger.watching import WORDS
 

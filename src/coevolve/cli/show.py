@@ -1,5 +1,7 @@
 """What commands print: tables and progress on a terminal, nothing but data in a pipe."""
 
+import math
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -15,21 +17,48 @@ Item = TypeVar("Item")
 out = Console()
 notes = Console(stderr=True)
 """Progress and remarks go to standard error, so that standard output can be piped."""
+MINUTE = 60.0
+"""So often, in seconds, progress is told where no bar can move."""
 
 
 def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
-    """Pass items on, with a bar on standard error where that is a terminal."""
+    """Pass items on, with a bar on standard error, or a line a minute where that is no terminal."""
+    if not notes.is_terminal:
+        yield from _told(items, total, label)
+        return
     columns: tuple[Any, ...] = (
         TextColumn(label),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as bar:
+    with Progress(*columns, console=notes, transient=True) as bar:
         task = bar.add_task(label, total=total)
         for item in items:
             yield item
             bar.advance(task)
+
+
+def _told(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+    began = said = time.monotonic()
+    for done, item in enumerate(items, 1):
+        yield item
+        now = time.monotonic()
+        if now - said >= MINUTE:
+            said = now
+            ahead = (now - began) * (total - done) / done
+            left = f" of {total:,}, {clock(ahead)} left" if total > done else ""
+            notes.print(f"{label}: {done:,}{left}", highlight=False, markup=False, soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
+    whole = math.ceil(seconds)
+    return (
+        f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+        if whole >= 3600
+        else (f"{whole // 60}:{whole % 60:02d}")
+    )
 
 
 def visible(text: str) -> str:

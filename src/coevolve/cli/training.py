@@ -1,7 +1,6 @@
 """`coevolve train`: one stage of training, watched while it runs."""
 
 import json
-import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -213,6 +212,8 @@ class Display:
             self.console.print(text, highlight=False)
 
     def line(self, progress: "Progress") -> str:
+        from coevolve.cli.show import clock
+
         found = progress.metrics
         parts = [f"step {progress.step}/{progress.steps}"]
         for name, form in (("loss", "{:.3g}"), ("reward", "{:.3f}"), ("entropy", "{:.3f}")):
@@ -228,19 +229,9 @@ class Display:
         return "  ".join(parts)
 
 
-def clock(seconds: float) -> str:
-    """Minutes and seconds."""
-    whole = math.ceil(seconds)
-    return (
-        f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-        if whole >= 3600
-        else (f"{whole // 60}:{whole % 60:02d}")
-    )
-
-
 def show_result(stage: "Stage", result: "Result") -> None:
     """What came of the stage, in words, and what to do next."""
-    from coevolve.cli.show import notes, out
+    from coevolve.cli.show import clock, notes, out
 
     if result.stopped:
         notes.print(f"[bold]stopped early:[/bold] {result.stopped}", highlight=False)
