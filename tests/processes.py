@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from typer.testing import CliRunner
@@ -53,3 +54,11 @@ def finish(process: subprocess.Popen[str], kill: bool = False) -> str:
     late.cancel()
     assert process.returncode == (-signal.SIGKILL if kill else 0)
     return output
+
+
+def alive(process: int) -> bool:
+    """Whether a process goes on; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

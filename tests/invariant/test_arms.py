@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from arms import Pretended, comparison
+from processes import alive
 
 from coevolve.cluster.comparing import Outcome, run_comparison
 from coevolve.cluster.processes import Processes
@@ -179,14 +180,6 @@ def until(true: Any, seconds: float = 60) -> None:
     while not true():
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-def alive(process: int) -> bool:
-    """Whether a process goes on; one that only waits to be reaped does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 @pytest.fixture(scope="module")

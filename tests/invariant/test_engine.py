@@ -1,10 +1,13 @@
 """What must hold of training, whatever is trained: order, resumption, agreement, evidence."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -118,6 +121,136 @@ def test_two_processes_agree_with_one(tmp_path: Path) -> None:
     ]
     assert len(first[0]) == 32
     assert first[0] == first[1]
+
+
+LAUNCHED = """
+import os, signal, sys
+from pathlib import Path
+from training import lake_tasks, stage
+from coevolve.engines.trl.engine import TrlEngine
+
+def observe(progress):
+    if progress.step == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+recipe = {"steps": 60, "tasks": 4}
+TrlEngine().train(stage(Path(sys.argv[1]), processes=2, recipe=recipe), lake_tasks(8), observe)
+"""
+
+
+def test_processes_end_with_a_killed_command_and_the_same_one_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "stage"
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    command = [sys.executable, "-c", LAUNCHED, str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
+    end = time.monotonic() + 20
+    while folders_in_use(folder):
+        assert time.monotonic() < end, "training goes on although nobody waits for it"
+        time.sleep(0.1)
+    steps = len(StageFolder(folder).lines())
+    assert steps < 60
+    seen: list[Progress] = []
+    with pytest.raises(Enough):
+        TrlEngine().train(
+            stage(folder, processes=2, recipe={"steps": 60, "tasks": 4}),
+            lake_tasks(8),
+            lambda progress: seen.append(progress) if len(seen) < 3 else enough(),
+        )
+    assert [progress.step for progress in seen] == [steps // 2 * 2 + n for n in (1, 2, 3)]
+
+
+class Enough(Exception):
+    """Has seen enough."""
+
+
+def enough() -> None:
+    raise Enough
+
+
+def folders_in_use(folder: Path) -> list[str]:
+    """Processes that were told of a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if str(folder).encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def test_a_stage_is_trained_by_one_command_at_a_time(tmp_path: Path) -> None:
+    def observe(_: Progress) -> None:
+        with pytest.raises(UserError, match=f"is going on in process {os.getpid()}"):
+            run(tmp_path)
+
+    TrlEngine().train(stage(tmp_path, recipe={"steps": 1}), lake_tasks(2), observe)
+
+
+def test_what_is_no_stage_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "policy").mkdir()
+    (tmp_path / "policy" / "notes.txt").write_text("mine")
+    (tmp_path / "tasks.jsonl").write_text("mine")
+    with pytest.raises(UserError, match=r"holds other things than a stage \(policy, tasks"):
+        run(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == [
+        "notes.txt", "policy", "tasks.jsonl",
+    ]  # fmt: skip
+    assert (tmp_path / "tasks.jsonl").read_text() == "mine"
+
+
+def test_settings_that_are_refused_hold_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"micro_batch 3 does not divide .*; 2 does"):
+        run(tmp_path, recipe={"micro_batch": 3})
+    assert len(run(tmp_path, recipe={"steps": 1})) == 1
+
+
+def copied(whole: Path, folder: Path, *left_out: str) -> Path:
+    shutil.copytree(whole, folder, ignore=shutil.ignore_patterns(*left_out))
+    return folder
+
+
+def test_a_stage_whose_policy_is_gone_is_not_done(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"is done, but its .*policy is gone; delete the folder"):
+        run(copied(whole, tmp_path / "stage", "policy"))
+
+
+@pytest.mark.parametrize("name", ["stage.json", "result.json"])
+def test_damaged_records_are_named(whole: Path, tmp_path: Path, name: str) -> None:
+    file = copied(whole, tmp_path / "stage") / name
+    file.write_text(file.read_text()[:20])
+    with pytest.raises(EngineError, match=f"{name} is damaged; delete "):
+        run(tmp_path / "stage")
+
+
+def test_damaged_checkpoints_are_named_and_can_be_left_out(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "stage"
+    with pytest.raises(Enough):
+        TrlEngine().train(
+            stage(folder, save_every=1),
+            lake_tasks(8),
+            lambda progress: enough() if progress.step == 3 else None,
+        )
+    last = StageFolder(folder).last()
+    assert last is not None
+    for name, left in (
+        ("model.safetensors", 100), ("optimizer.pt", 100), ("optimizer.pt", 0),
+        ("trainer_state.json", 9),
+    ):  # fmt: skip
+        data = (last[1] / name).read_bytes()
+        (last[1] / name).write_bytes(data[:left])
+        with pytest.raises(EngineError, match=f"{last[1].name} is damaged .*; delete it"):
+            run(folder, save_every=1)
+        (last[1] / name).write_bytes(data)
+    probes = (folder / "probes-0.pt").read_bytes()
+    for wrong in (b"", b"garbage"):
+        (folder / "probes-0.pt").write_bytes(wrong)
+        with pytest.raises(EngineError, match=r"probes-0\.pt is damaged; delete it"):
+            run(folder, save_every=1)
+    (folder / "probes-0.pt").write_bytes(probes)
+    shutil.rmtree(last[1])
+    run(folder, save_every=1)
+    expected, found = weights(whole / "policy"), weights(folder / "policy")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
 
 
 def test_training_and_sampling_agree(whole: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import alive
 
 from coevolve.core.errors import UserError
 from coevolve.evolution.measuring import measuring_of
@@ -425,14 +426,6 @@ def test_the_file_of_a_run_may_say_it_too(monkeypatch):
     assert bubblewrap.kind() == "none"
     with pytest.raises(UserError, match=r"run\.toml: sandbox = 'docker': .*'none'"):
         make_experiment({"domain": "code", "sandbox": "docker"}, "run.toml")
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is more than a name that nobody has asked for yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_workers_die_with_this_process():

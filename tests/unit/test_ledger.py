@@ -178,8 +178,10 @@ def test_summary(ledger):
     ledger.phase(0, "train", lambda: {})
     ledger.phase(0, "gate", lambda: {})
     ledger.phase(1, "train", lambda: {})
+    with ledger.writing():
+        assert ledger.summary()["state"] == "running"
     found = ledger.summary()
-    assert (found["run"], found["state"], found["round"]) == ("first", "running", 1)
+    assert (found["run"], found["state"], found["round"]) == ("first", "broken off", 1)
     assert found["phase"] is None
     assert found["process"] is None
     assert list(found["seconds"]) == ["train", "gate"]

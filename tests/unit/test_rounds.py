@@ -24,6 +24,9 @@ LAKE = get_domain("lake")
 SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
 
 
+BEYOND = {"rollouts": 300}
+
+
 class Pretended:
     """An engine whose rounds end with these policies, one after the other."""
 
@@ -152,6 +155,54 @@ def test_a_spent_budget_ends_a_run_with_what_it_has(tmp_path: Path) -> None:
     assert rounds.ledger.state() == "stopped"
     reason = rounds.ledger.events("stopped")[0].payload["reason"]
     assert "budget of rollouts is used up: 356 of 210" in reason
+    again, _ = make(
+        tmp_path / "run", "prioritised", "prioritised", "prioritised", budget={"rollouts": 210}
+    )
+    assert facts(again.run()) == facts(standing)
+    assert len(again.ledger.events("stopped")) == 1
+
+
+def test_a_budget_that_is_used_up_later_stops_no_round_that_was_begun(tmp_path: Path) -> None:
+    # Of two rounds, the second goes beyond it: what began is judged, killed or not.
+    whole, _ = make(tmp_path / "whole", "greedy", "prioritised", rounds=2, budget=BEYOND)
+    expected = whole.run()
+    assert whole.ledger.state() == "done"
+    assert facts(make(tmp_path / "whole", rounds=2, budget=BEYOND)[0].run()) == facts(expected)
+    assert whole.ledger.state() == "done"
+    killed, _ = make(tmp_path / "killed", "greedy", "prioritised", rounds=2, budget=BEYOND)
+    measure = killed.measuring.measure
+
+    def measured(policy: str, tasks: Any, folder: Path, *more: Any) -> Any:
+        if folder.parts[-2:] == ("01", "gate"):
+            raise Killed
+        return measure(policy, tasks, folder, *more)
+
+    killed.measuring.measure = measured  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        killed.run()
+    resumed, _ = make(tmp_path / "killed", rounds=2, budget=BEYOND)
+    assert names(resumed.run()) == names(expected)
+    assert resumed.ledger.state() == "done"
+
+
+def test_what_a_person_aborts_at_its_completion_is_kept(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"rounds": 1, "approval": ["completion"]}
+    rounds, _ = make(tmp_path / "run", "prioritised", **changes)
+
+    def answering(line: str) -> None:
+        if "waiting" in line:
+            with Ledger.open(tmp_path / "run") as ledger:
+                approval.answer(ledger, "abort", "enough")
+
+    rounds.say = answering
+    standing = rounds.run()
+    assert standing.policy == "prioritised"
+    assert [past.verdict for past in standing.history] == ["kept"]
+    assert rounds.ledger.last().payload["policy"] == "prioritised"
+    again, lines = make(tmp_path / "run", **changes)[0], []
+    again.say = lines.append
+    assert facts(again.run()) == facts(standing)
+    assert not any("waiting" in line for line in lines)
 
 
 def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
@@ -208,6 +259,11 @@ def test_splits_are_what_they_should_be(tmp_path: Path) -> None:
 
 class Killed(Exception):
     """Stands for the end of the process."""
+
+
+def names(standing: Standing) -> tuple[Any, ...]:
+    """What was decided, wherever the run is."""
+    return standing.policy, dict(standing.knobs), [past.verdict for past in standing.history]
 
 
 def facts(standing: Standing) -> tuple[Any, ...]:

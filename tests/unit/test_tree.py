@@ -303,3 +303,15 @@ def test_a_tree_killed_while_it_is_planted_comes_to_the_same(
     names = [[e.phase for e in tree.ledger.events("phase")] for tree in (planted, resumed)]
     assert names[0] == names[1]
     assert names[0][:4] == ["hashes", "skills", "base", "patch"]
+
+
+def test_a_used_up_budget_ends_a_tree_and_it_stays_what_it_is(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"budget": {"rollouts": 500}}
+    tree = make_tree(tmp_path / "run", Listed(SAME, GOOD, BAD), **changes)
+    best = tree.run()
+    assert tree.ledger.state() == "stopped"
+    assert [version.verdict for version in tree.versions] == ["root", "pruned", "kept"]
+    again = make_tree(tmp_path / "run", Listed(SAME, GOOD, BAD), **changes)
+    assert again.run() == best
+    assert again.versions == tree.versions
+    assert len(again.ledger.events("stopped")) == 1

@@ -124,8 +124,12 @@ def train(
     from coevolve.engines.trl.engine import TrlEngine
 
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
-    with Display(stage) as display:
-        result = TrlEngine().train(stage, found, display.show)
+    try:
+        with Display(stage) as display:
+            result = TrlEngine().train(stage, found, display.show)
+    except (KeyboardInterrupt, SystemExit):
+        notes.print("stopped: the same command goes on from the last checkpoint")
+        raise
     if as_json:
         print(result.model_dump_json())
     else:
@@ -240,7 +244,7 @@ def show_result(stage: "Stage", result: "Result") -> None:
         out.print(
             f"{skill}: {before:.0%} before, {after:.0%} after (n {found['n']:.0f})", highlight=False
         )
-    facts = {name: round(value, 4) for name, value in result.metrics.items()}
+    facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
     out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
     out.print(f"policy: {result.policy}   ({clock(result.seconds)})", highlight=False)
     out.print(

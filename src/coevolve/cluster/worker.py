@@ -8,16 +8,11 @@ import json
 import os
 import signal
 import sys
-import threading
+from functools import partial
 from pathlib import Path
 
 from coevolve.cluster.base import perform
-
-
-def follow_parent() -> None:
-    """Take the whole process group along when the parent is gone."""
-    os.read(sys.stdin.fileno(), 1)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
+from coevolve.core.leaving import follow_input
 
 
 def stop(number: int, _frame: object) -> None:
@@ -26,7 +21,7 @@ def stop(number: int, _frame: object) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, stop)
-    threading.Thread(target=follow_parent, daemon=True).start()
+    follow_input(end=partial(os.killpg, os.getpgrp(), signal.SIGKILL))
     failure = perform(sys.argv[1], Path(sys.argv[2]))
     print(json.dumps(failure), flush=True)
 

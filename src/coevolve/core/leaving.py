@@ -1,11 +1,18 @@
-"""Work that is done beside the command, and may be left behind when it ends."""
+"""How processes end: at once, although a thread computes, and with the one that started them."""
 
 import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
+from multiprocessing import parent_process
 
 BESIDE = "coevolve, beside"
+Act = Callable[[], object]
+
+
+def die() -> None:
+    os._exit(1)
 
 
 def beside(work: Callable[[], None]) -> threading.Thread:
@@ -13,6 +20,28 @@ def beside(work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True, name=BESIDE)
     thread.start()
     return thread
+
+
+def follow(gone: Act, end: Act = die) -> None:
+    """End this process once `gone`, which waits for another one's end, has returned."""
+
+    def wait() -> None:
+        gone()
+        end()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def follow_parent() -> None:
+    """End with the process that started this one through multiprocessing, however that ends."""
+    parent = parent_process()
+    assert parent is not None
+    follow(parent.join)
+
+
+def follow_input(end: Act = die) -> None:
+    """End with the process at the other end of standard input, a pipe that nobody writes to."""
+    follow(partial(os.read, sys.stdin.fileno(), 1), end)
 
 
 def leave(end: SystemExit) -> None:

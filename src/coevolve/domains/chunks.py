@@ -4,22 +4,25 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
+from typing import TypeVar
 
-from coevolve.core.task import Task
+from coevolve.core.leaving import follow_parent
 
-Make = Callable[[int, int], list[Task]]
-"""The tasks number begin to end - 1, whatever was made before."""
+Item = TypeVar("Item")
+Make = Callable[[int, int], list[Item]]
+"""The items number begin to end - 1, whatever was made before."""
 
 
-def in_chunks(make: Make, count: int, workers: int, chunk: int) -> Iterator[Task]:
-    """Tasks 0 to count - 1 in order; `make` must be picklable where there are several workers."""
+def in_chunks(make: Make[Item], count: int, workers: int, chunk: int) -> Iterator[Item]:
+    """Items 0 to count - 1 in order; `make` must be picklable where there are several workers."""
     chunks = ((begin, min(begin + chunk, count)) for begin in range(0, count, chunk))
     if workers <= 1 or count <= chunk:
         for begin, end in chunks:
             yield from make(begin, end)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running: list[Future[list[Task]]] = []
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=spawn, initializer=follow_parent) as pool:
+        running: list[Future[list[Item]]] = []
         try:
             while True:
                 room = 2 * workers - len(running)

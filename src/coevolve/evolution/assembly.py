@@ -87,7 +87,7 @@ def plan_of(ledger: Ledger) -> Experiment | Evolution:
 
 def reopen(folder: Path, engine: Engine, observe: Observe, say: Say) -> Rounds | Evolving:
     """A run that was begun."""
-    ledger = Ledger.open(folder)
+    ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
     plan = plan_of(ledger)
     if isinstance(plan, Evolution):
         return assembled_tree(plan, ledger, engine, observe, say)

@@ -101,8 +101,6 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     measured = run.ledger.phase(number, "dev", dev)
     verdict = run.ledger.phase(number, "gate", gate)
     run.say(f"round {number}: {verdict['words']}")
-    question = {"verdict": verdict["words"], "policy": policy}
-    note = run.supervision.approve(number, "completion", question)
     finished = Round(
         number=number,
         knobs=dict(standing.knobs),
@@ -113,7 +111,7 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         explanation=standing.words,
         verdict="kept" if verdict["keep"] else "reverted",
     )
-    standing = standing._replace(history=(*standing.history, finished), note=note)
+    standing = standing._replace(history=(*standing.history, finished), note="")
     if verdict["keep"]:
         best = max(
             standing.best, Measured(policy, place, verdict["valid"]), key=lambda one: one.valid
@@ -123,3 +121,12 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     last = kept[-1] if kept else standing.history[0]
     knobs = run.domain.space.project(last.knobs)
     return standing._replace(knobs=knobs, author=last.engineer, words=last.explanation)
+
+
+def complete(run: Run, number: int, standing: Standing) -> Standing:
+    """A person may look at what came of a round, which is kept also if they end the run."""
+    trained, verdict = run.ledger.recorded(number, "train"), run.ledger.recorded(number, "gate")
+    assert trained
+    assert verdict
+    question = {"verdict": verdict["words"], "policy": trained["result"]["policy"]}
+    return standing._replace(note=run.supervision.approve(number, "completion", question))

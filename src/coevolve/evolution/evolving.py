@@ -16,6 +16,9 @@ from coevolve.evolution.planting import plant
 from coevolve.evolution.supervision import Stopped
 from coevolve.evolution.tree import Tree
 
+FIRST = ("patch", "check", "diagnose")
+"""Phases that a generation may begin with."""
+
 
 class Evolving(Tree):
     """One run."""
@@ -39,7 +42,7 @@ class Evolving(Tree):
             plant(self)
             try:
                 while len(self.trained) < self.evolution.versions:
-                    self.supervision.check_budget()
+                    self.supervision.check_budget(len(self.versions), *FIRST)
                     next_generation(self)
                 self.end("done")
             except Stopped as stop:

@@ -25,7 +25,7 @@ def next_generation(tree: Tree) -> None:
     grown = [first] if first else chosen(tree)
     train(tree, grown)
     for version in grown:
-        tree.versions[version.number] = judge(tree, version)
+        judge(tree, version)
     for version in tree.versions[before:]:
         learn_skill(tree, version)
     learn_diagnostics(tree)

@@ -11,8 +11,8 @@ from coevolve.harness.patch import Patch
 from coevolve.harness.version import Version
 
 
-def judge(tree: Tree, version: Version) -> Version:
-    """The version with the verdict on it."""
+def judge(tree: Tree, version: Version) -> None:
+    """Give the version in the tree its verdict; a person may end the run then, which keeps it."""
     number, parent = version.number, version.parent
     assert parent is not None
 
@@ -26,9 +26,11 @@ def judge(tree: Tree, version: Version) -> Version:
 
     verdict = tree.ledger.phase(number, "gate", work)
     tree.say(f"version {number}: {verdict['words']}")
+    tree.versions[number] = version.model_copy(
+        update={"verdict": verdict["verdict"], "words": verdict["words"]}
+    )
     note = tree.supervision.approve(number, "completion", {"verdict": verdict["words"]})
     tree.note = "\n".join(filter(None, (tree.note, note)))
-    return version.model_copy(update={"verdict": verdict["verdict"], "words": verdict["words"]})
 
 
 def check_asked(health: Health) -> None:

@@ -6,7 +6,7 @@ Every phase is recorded in the ledger before the next begins, and reads only wha
 that is killed anywhere and resumed takes the same decisions.
 """
 
-from coevolve.evolution.deciding import begin, decide
+from coevolve.evolution.deciding import begin, complete, decide
 from coevolve.evolution.redesigning import redesign
 from coevolve.evolution.run import Run, Standing
 from coevolve.evolution.supervision import Stopped
@@ -34,9 +34,10 @@ class Rounds(Run):
             standing = begin(self)
             try:
                 for number in range(self.experiment.rounds):
-                    self.supervision.check_budget()
+                    self.supervision.check_budget(number, "train")
                     trained = train(self, number, standing)
                     standing = decide(self, number, standing, trained)
+                    standing = complete(self, number, standing)
                     if number + 1 < self.experiment.rounds:
                         standing = redesign(self, number, standing)
                 self.supervision.end("done", policy=standing.policy)

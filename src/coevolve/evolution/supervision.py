@@ -19,8 +19,13 @@ class Supervision:
     def __init__(self, plan: Plan, ledger: Ledger, say: Callable[[str], None]) -> None:
         self.plan, self.ledger, self.say = plan, ledger, say
 
-    def check_budget(self) -> None:
-        """A run that has spent its budget ends with what it has."""
+    def check_budget(self, number: int, *phases: str) -> None:
+        """A run that has spent its budget ends with what it has, before a round begins.
+
+        One of which a first phase is recorded has begun: a resumed run takes the same decisions.
+        """
+        if any(self.ledger.recorded(number, phase) is not None for phase in phases):
+            return
         if used_up := self.plan.budget.exhausted(spent_so_far(self.ledger)):
             raise Stopped(used_up)
 
@@ -32,7 +37,8 @@ class Supervision:
             return ""
         asked = approval.ask(self.ledger, number, gate, question)
         run = self.ledger.folder
-        self.say(f"round {number}: waiting for `coevolve approve|revise|abort {run}`")
+        if approval.waiting(self.ledger):
+            self.say(f"round {number}: waiting for `coevolve approve|revise|abort {run}`")
         answer = approval.wait(self.ledger, asked)
         if answer.decision == "abort":
             raise Stopped(f"aborted at the {gate} of round {number}: {answer.note}")

@@ -79,9 +79,9 @@ class Tree:
         return self.measuring.measure(self.policy(number), self.measuring.gate, place)
 
     def recorded(self, number: int, phase: str) -> dict[str, Any]:
-        event = self.ledger.find(f"phase/{number}/{phase}")
-        assert event is not None
-        return event.payload
+        found = self.ledger.recorded(number, phase)
+        assert found is not None
+        return found
 
     def health(self) -> Health:
         """What all diagnostics say of the versions that there are now."""

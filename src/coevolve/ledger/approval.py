@@ -75,8 +75,10 @@ def answer(ledger: Ledger, decision: Decision, note: str = "") -> Answer:
         once = f"answered/{question.number}"
         event = ledger.append("answered", payload, round=question.round, once=once)
     if event is None:
+        state = ledger.summary()["state"]
+        more = f": go on with coevolve resume {ledger.folder}" if state == "broken off" else ""
         raise UserError(
-            f"nothing waits for an answer in run {ledger.folder.name}; it is {ledger.state()}"
+            f"nothing waits for an answer in run {ledger.folder.name}; it is {state}{more}"
         )
     return answered(event)
 

@@ -55,8 +55,8 @@ def alone(folder: Path) -> Iterator[None]:
 class WriterLock:
     """An exclusive lock on a file that names the process which holds it."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, what: str = "run") -> None:
+        self.file, self.what = file, what
         self._descriptor: int | None = None
         LOCKS.add(self)
 
@@ -84,8 +84,8 @@ class WriterLock:
             who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise UserError(
-                f"run {self.file.parent.name} is going on in process {who or 'unknown'}; wait "
-                "for it, or end it first"
+                f"{self.what} {self.file.parent.name} is going on in process {who or 'unknown'}; "
+                "wait for it, or end it first"
             )
         with suppress(OSError):  # a full disk holds no name, but the lock is good
             os.ftruncate(descriptor, 0)

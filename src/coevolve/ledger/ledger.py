@@ -136,6 +136,11 @@ class Ledger:
             assert event is not None
             return event.payload
 
+    def recorded(self, round: int, name: str) -> dict[str, Any] | None:
+        """What came of a phase, if it is over."""
+        event = self.find(f"phase/{round}/{name}")
+        return event.payload if event else None
+
     def note(self, kind: str, *, round: int | None = None, **facts: Any) -> Event:
         """Record anything else: a warning, a budget, or that the run is done or stopped."""
         if kind in NO_NOTES:
@@ -219,13 +224,18 @@ class Ledger:
         return [(row["number"], decode(row["payload"])[name]) for row in rows]
 
     def state(self) -> State:
-        """Where the run stands. One that was killed is "running" with no process in `summary`."""
+        """Where the run stands by its events; one that was killed is "running"."""
         return events.state(self._database)
 
     def summary(self) -> dict[str, Any]:
-        """The run in a few numbers; `process` is where it is going on, None if nowhere."""
-        process = self._lock.holder()
-        return {"run": self.folder.name, **events.summary(self._database), "process": process}
+        """The run in a few numbers; `process` is where it is going on, None if nowhere.
+
+        What the events call "running" is "broken off" then.
+        """
+        facts, process = events.summary(self._database), self._lock.holder()
+        if facts["state"] == "running" and process is None:
+            facts["state"] = "broken off"
+        return {"run": self.folder.name, **facts, "process": process}
 
     def mend(self, once: str | None = None) -> list[Path]:
         """Write again the phases for people that are missing or damaged, and say which."""

@@ -6,14 +6,14 @@ Invariant: the same count and seed give the same demonstrations, whatever the nu
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from typing import Any, TypeVar
 
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
+from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake.answer import walk
 from coevolve.domains.lake.board import HOLE
@@ -63,24 +63,16 @@ def make_demonstrations(
 
 def make_lessons(count: int, seed: int, workers: int) -> Iterator[tuple[list[int], int]]:
     """Word ids of lessons, and how many of them are the prompt."""
-    chunks = [(seed, first, min(CHUNK, count - first)) for first in range(0, count, CHUNK)]
-    if workers == 1 or len(chunks) < 2:
-        for chunk in chunks:
-            yield from some_lessons(chunk)
-        return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        for found in pool.map(some_lessons, chunks):
-            yield from found
+    return in_chunks(partial(some_lessons, seed), count, workers, CHUNK)
 
 
-def some_lessons(chunk: tuple[int, int, int]) -> list[tuple[list[int], int]]:
+def some_lessons(seed: int, first: int, end: int) -> list[tuple[list[int], int]]:
     """The lessons of one process."""
-    seed, first, count = chunk
     domain, ids = get_domain("engineering"), {word: id for id, word in enumerate(words())}
     found = []
     chosen = derive(seed, "lessons", first)
     knobs = domain.space.parse({"fewer": 0})  # as the weights that ship were taught
-    for task in domain.generate(knobs, count, chosen, Split.TRAIN):
+    for task in domain.generate(knobs, end - first, chosen, Split.TRAIN):
         prompt = domain.prompt(task, "table")[0].content.split()
         answer = domain.oracle(task, "table").split()
         found.append(([ids[word] for word in (*prompt, *answer)] + [END], len(prompt)))

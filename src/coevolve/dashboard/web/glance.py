@@ -106,8 +106,6 @@ def glance_of(place: Place) -> Glance:
 def read(place: Place, ledger: Ledger) -> Glance:
     summary = ledger.summary()
     state = summary["state"]
-    if state == "running" and summary["process"] is None:
-        state = "broken off"
     round, phase = summary["round"], summary["phase"]
     config = ledger.config
     experiment = known(config)

@@ -4,14 +4,14 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from functools import partial
 from typing import Any
 
 from coevolve.core.errors import KnobError
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Label, Task
+from coevolve.domains.chunks import in_chunks
 from coevolve.domains.code.knobs import FORMS, MOST_STEPS
 from coevolve.domains.code.problem import Problem, mark
 from coevolve.domains.code.steps import draw_steps
@@ -26,16 +26,7 @@ CPU_S, MEMORY_MB = 1, 256
 
 def generate(knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1) -> Iterator[Task]:
     """Tasks drawn from `knobs`, in order; a smaller count gives the beginning of a larger one."""
-    values = dict(knobs)
-    chunks = [(begin, min(begin + CHUNK, count)) for begin in range(0, count, CHUNK)]
-    if workers <= 1 or len(chunks) < 2:
-        for begin, end in chunks:
-            yield from make_chunk(values, seed, split, begin, end)
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        made = [pool.submit(make_chunk, values, seed, split, *chunk) for chunk in chunks]
-        for future in made:
-            yield from future.result()
+    return in_chunks(partial(make_chunk, dict(knobs), seed, split), count, workers, CHUNK)
 
 
 def make_chunk(

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from json import JSONDecodeError
+from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
 import torch
@@ -29,7 +31,7 @@ from coevolve.engines.trl.sieve import Sieve
 from coevolve.harness.expression import expression
 from coevolve.harness.shaping import FACTS
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
-from coevolve.policies.models import Loaded, find, load, without_bars
+from coevolve.policies.models import TRAINABLE, Loaded, find, load, without_bars
 
 
 class Parts(NamedTuple):
@@ -52,11 +54,8 @@ class TrlEngine:
 
     def check(self, model: str, scripts: Collection[str]) -> None:
         """Refuse what is no model with weights."""
-        if model in scripts or model.endswith(".gguf") or "://" in model:
-            raise UserError(
-                f"policy '{model}' cannot be trained: give pocket, smollm2, a folder with "
-                "config.json, or a hub id such as Qwen/Qwen3-4B"
-            )
+        if model in scripts:
+            raise UserError(f"policy '{model}' cannot be trained: {TRAINABLE}")
         find(model)
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
@@ -64,9 +63,7 @@ class TrlEngine:
         if not tasks:
             raise UserError("there are no tasks to train on")
         folder = StageFolder(stage.folder)
-        folder.open(stage, tasks)
-        if done := folder.result():
-            return done
+        folder.make()
         if stage.tracking != "none" and find_spec(stage.tracking) is None:
             raise UserError(f"tracking needs a package: pip install {stage.tracking}")
         if number := pick_device(stage.device).index:
@@ -74,11 +71,15 @@ class TrlEngine:
                 f"device '{stage.device}': a training takes the first GPU that it sees; set "
                 f"CUDA_VISIBLE_DEVICES={number} and leave it out"
             )
-        if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
-            from coevolve.engines.trl.launch import launch
+        with folder.claimed():
+            folder.open(stage, tasks)
+            if done := folder.result():
+                return done
+            if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
+                from coevolve.engines.trl.launch import launch
 
-            return launch(stage, folder, observe)
-        return self.run(stage, list(tasks), folder, observe)
+                return launch(stage, folder, observe)
+            return self.run(stage, list(tasks), folder, observe)
 
     def run(
         self, stage: Stage, tasks: list[Task], folder: StageFolder, observe: Observe | None
@@ -313,17 +314,40 @@ def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded) -> Iterato
         yield
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
         raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
+    except (EOFError, UnpicklingError, JSONDecodeError) as error:
+        if not just_resumed(folder):
+            raise
+        raise EngineError(damaged(folder, error)) from None
     except RuntimeError as error:  # torch has no types of its own for these
         if "allocate memory" in str(error):
             raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
         if "PytorchStreamWriter" in str(error):
             raise EngineError(cannot_write(folder, error)) from None
+        if "PytorchStreamReader" in str(error) and just_resumed(folder):
+            raise EngineError(damaged(folder, error)) from None
         raise
     except (OSError, SafetensorError) as error:
+        if isinstance(error, SafetensorError) and just_resumed(folder):
+            raise EngineError(damaged(folder, error)) from None
         if isinstance(error, ConnectionError) or type(error).__module__.startswith("requests"):
             words = f"cannot reach {stage.recipe.generator}: {error}. {kept(folder)}"
             raise EngineError(words) from None
         raise EngineError(cannot_write(folder, error)) from None
+
+
+def just_resumed(folder: StageFolder) -> bool:
+    """Whether nothing was done since a checkpoint was to be read."""
+    last = folder.last()
+    return last is not None and len(folder.lines()) <= last[0]
+
+
+def damaged(folder: StageFolder, error: Exception) -> str:
+    last = folder.last()
+    assert last is not None
+    return (
+        f"{last[1]} is damaged ({str(error)[:120]}); delete it, and the same command goes on from "
+        "the checkpoint before it, or from the start"
+    )
 
 
 def cannot_write(folder: StageFolder, error: Exception) -> str:

@@ -1,5 +1,6 @@
 """The folder of a stage: what is in it, what is whole, and where to go on.
 
+    lock                 held by the process that trains, and names it
     stage.json           the stage and a hash of its tasks; another stage is refused
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
@@ -15,7 +16,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,13 @@ from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.language import measure
+from coevolve.ledger.files import WriterLock
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded
 
-COMPLETE = "complete"
+LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
+BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
+"""Any of these tells that a stage has come to its first step."""
 LANGUAGE = 2_000
 """Tokens that a vocabulary of a natural language has at least."""
 TRAINER_FILES = (
@@ -50,39 +55,71 @@ class StageFolder:
         self.policy = path / "policy"
         self.steps = path / "steps.jsonl"
 
+    def make(self) -> None:
+        """Have a folder that is a stage's, or nobody's yet."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            found = sorted(path.name for path in self.path.iterdir() if path.name[0] != ".")
+        except OSError as error:
+            raise EngineError(f"cannot write to {self.path}: {error.strerror}") from None
+        if found not in ([], [LOCK]) and STAGE not in found:
+            raise UserError(
+                f"{self.path} holds other things than a stage ({', '.join(found[:3])}); give a "
+                "folder that is new or empty"
+            )
+
     def open(self, stage: Stage, tasks: Sequence[Task]) -> None:
-        """Claim the folder for this stage, or make sure that it is this stage's already."""
-        wanted = describe(stage, tasks)
-        file = self.path / "stage.json"
+        """Take the folder for this stage, or make sure that it is this stage's already."""
+        wanted, file, listed = describe(stage, tasks), self.path / STAGE, self.path / "tasks.jsonl"
         if file.exists():
-            found = json.loads(file.read_text("utf-8"))
+            found = read(file)
             different = [name for name, value in wanted.items() if found.get(name) != value]
-            if different:
+            if different and any((self.path / name).exists() for name in BEGUN):
                 raise UserError(
                     f"{self.path} holds another stage (different: {', '.join(different)}); "
                     "give another folder, or delete this one"
                 )
-            return
+            if different:  # one that never came to its first step: its settings were refused, say
+                for left in (listed, *self.path.glob("skills-*.json"), file):
+                    left.unlink(missing_ok=True)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write(
-                self.path / "tasks.jsonl", "".join(task.model_dump_json() + "\n" for task in tasks)
-            )
-            write(file, json.dumps(wanted, indent=1))
+            if not file.exists():
+                write(file, json.dumps(wanted, indent=1))
+            if not listed.exists():
+                write(listed, "".join(task.model_dump_json() + "\n" for task in tasks))
         except OSError as error:
             raise EngineError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Nobody else trains here meanwhile; of several processes the first sees to it."""
+        if os.environ.get("RANK", "0") != "0":
+            yield
+            return
+        with WriterLock(self.path / LOCK, "stage").hold():
+            yield
 
     def load(self) -> tuple[Stage, list[Task]]:
         """What the folder was opened for."""
         lines = (self.path / "tasks.jsonl").read_text("utf-8").splitlines()
-        stage = json.loads((self.path / "stage.json").read_text("utf-8"))
+        stage = read(self.path / STAGE)
         stage.pop("tasks")
         return Stage(folder=self.path, **stage), [Task.model_validate_json(line) for line in lines]
 
     def result(self) -> Result | None:
         """What came of the stage, if it is done."""
         file = self.path / "result.json"
-        return Result.model_validate_json(file.read_text("utf-8")) if file.exists() else None
+        if not file.exists():
+            return None
+        found = Result.model_validate(read(file))
+        if not found.steps:  # nothing was learned: the policy is the one that it began with
+            return found
+        if not (self.policy / "config.json").exists():
+            raise EngineError(
+                f"the stage in {self.path} is done, but its {self.policy} is gone; delete the "
+                "folder to train it again"
+            )
+        return found.model_copy(update={"policy": str(self.policy)})
 
     def finish(self, result: Result) -> Result:
         """Record that the stage is done; its checkpoints, several times the policy, are dropped."""
@@ -169,6 +206,17 @@ def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
     values = stage.model_dump(mode="json", exclude={"folder"})
     values["tasks"] = digest(*(task.id for task in tasks)).hex()
     return values
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A JSON object that was written whole."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise EngineError(f"{path} is damaged; delete {path.parent} to train it again")
+    return found
 
 
 def write(path: Path, text: str) -> None:

@@ -6,12 +6,14 @@ which, who draws the tokens, and what the log-probabilities were when the loss w
 
 import time
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 from torch import Tensor
 from trl import GRPOTrainer
 
+from coevolve.core.errors import EngineError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
@@ -64,7 +66,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.generator.precision = lambda: computing(self.generator.model)
         self.probes: dict[str, Tensor] = {}
         if probes.exists():
-            self.probes = torch.load(probes, map_location=self.accelerator.device)
+            self.probes = read_probes(probes, self.accelerator.device)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)
@@ -262,3 +264,14 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         own = self.probes["completion_mask"] * self.probes["own"]
         drift = ((self.probes["logprobs"] - now) * own).sum() / own.sum().clamp(min=1)
         self._metrics["train"]["drift"].append(self.accelerator.reduce(drift, "mean").item())
+
+
+def read_probes(file: Path, device: torch.device) -> dict[str, Tensor]:
+    """The rollouts of the first step, of a stage that goes on."""
+    try:
+        found = torch.load(file, map_location="cpu")
+    except (RuntimeError, EOFError, UnpicklingError):
+        raise EngineError(
+            f"{file} is damaged; delete it, and drift is measured from the next step on"
+        ) from None
+    return {name: value.to(device) for name, value in found.items()}

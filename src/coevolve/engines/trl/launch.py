@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError, EngineError
+from coevolve.core.leaving import follow_input
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.engines.trl.folder import StageFolder
 
@@ -18,8 +19,12 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
     log = folder.path / "processes.log"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(stage.processes), "--module", __spec__.name]
-    with log.open("w", encoding="utf-8") as output:
-        running = subprocess.Popen([*command, str(folder.path)], stdout=output, stderr=output)
+    with (
+        log.open("w", encoding="utf-8") as output,
+        subprocess.Popen(
+            [*command, str(folder.path)], stdin=subprocess.PIPE, stdout=output, stderr=output
+        ) as running,
+    ):
         try:
             seen, began = len(folder.lines()), time.perf_counter()
             first = seen
@@ -34,9 +39,7 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
                         observe(Progress(step, stage.recipe.steps, line, left))
                 seen = max(seen, len(lines))
         finally:
-            if running.poll() is None:
-                running.terminate()
-                running.wait()
+            running.terminate()
     result = folder.result()
     if result is None:
         failure = folder.path / "failure.json"
@@ -48,7 +51,8 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
 
 
 def main() -> None:
-    """One of the processes."""
+    """One of the processes; it ends with the one that launched it."""
+    follow_input()
     from coevolve.engines.trl.engine import TrlEngine
 
     folder = StageFolder(Path(sys.argv[1]))

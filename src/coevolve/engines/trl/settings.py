@@ -52,7 +52,8 @@ def passes(stage: Stage, size: str, rollouts: int) -> tuple[int, int]:
         at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
     if own % at_once:
         raise UserError(
-            f"micro_batch {at_once} does not divide the {own} rollouts per step and process"
+            f"micro_batch {at_once} does not divide the {own} rollouts per step and process; "
+            f"{max(n for n in range(1, min(at_once, own + 1)) if own % n == 0)} does"
         )
     return at_once, own // at_once
 
