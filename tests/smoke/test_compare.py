@@ -82,12 +82,24 @@ def test_what_would_run_is_shown() -> None:
         (("main", "--recipe", "step=2"), "did you mean 'steps'"),
         (("main", "--recipe", "steps"), "is not NAME=VALUE"),
         (("main", "--steps", "2", "-r", "learning_rate=-1"), "recipe.learning_rate"),
+        (("main", "--seeds", "-1"), "seeds = -1: Value error, give how many, 1 or more"),
+        (("main", "--policy", "nope"), "no model 'nope'"),
     ],
 )
 def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(UserError) as error:
         said_by(*words, "--dry-run")
     assert said in str(error.value)
+
+
+def test_a_dry_run_refuses_what_a_run_would(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('name = "mine"\nseeds = 1\n[arms]\nfixed = { engineers = ["fixd"] }\n')
+    with pytest.raises(UserError, match=r"unknown engineer 'fixd'; did you mean 'fixed'.*policy"):
+        said_by(str(file), "--dry-run")
+    file.write_text('name = "mine"\nseeds = 1\n[arms]\nfixed = { engineers = "fixed" }\n')
+    with pytest.raises(UserError, match="engineers = 'fixed': give a list"):
+        said_by(str(file), "--dry-run")
 
 
 def test_no_ray_cluster_is_said(tmp_path: Path) -> None:

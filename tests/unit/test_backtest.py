@@ -52,6 +52,20 @@ def test_more_signal_wins() -> None:
     assert choose({3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}, most_forgotten=1) == "frontier"
 
 
+def test_several_proposals_of_one_engineer_are_told_apart() -> None:
+    one, worse, better = (
+        Candidate(name, SPACE.random(seed))
+        for seed, name in enumerate(("incumbent", "policy", "policy"))
+    )
+    rates = {id(one.knobs): 0.95, id(worse.knobs): 1.0, id(better.knobs): 0.5}
+    choice = backtest(
+        one, [worse, better], lambda knobs: answers({3: rates[id(knobs)]}, 40, 5), BacktestRule(), 0
+    )
+    assert choice.chosen is better
+    assert choice.words.startswith("policy #2 is taken. incumbent: ")
+    assert "; policy #1: " in choice.words
+
+
 def test_less_or_equal_signal_does_not() -> None:
     assert choose({3: 0.5}, {3: 0.0}) == "incumbent"
     assert choose({3: 0.5}, {3: 0.5}) == "incumbent"

@@ -9,6 +9,7 @@ from runs import STEPS, make_run, metrics
 from trees import Listed, make_tree
 
 from coevolve.core.errors import UserError
+from coevolve.dashboard.decisions import probe_of
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.record import read_record
 from coevolve.dashboard.timing import gaps, phase_time, timing_of
@@ -116,6 +117,17 @@ def test_proposals_are_shown_as_they_were_projected(made: Path, facts: Facts) ->
         assert asked[name].after == pytest.approx(probes[1]["knobs"][name])
     assert asked["no.such"].before is None
     assert [probe.changed for probe in facts.rounds[0].choice.probes] == [0, 2]
+    assert sum(probe.taken for probe in facts.rounds[0].choice.probes) == 1
+
+
+def test_one_of_several_proposals_of_an_engineer_is_taken(made: Path) -> None:
+    with Ledger.open(made) as ledger:
+        value = ledger.find("phase/0/backtest").payload
+    knobs = {"chosen": "saying", "knobs": value["probes"][1]["knobs"]}
+    other = {**value["probes"][1], "knobs": value["probes"][0]["knobs"]}
+    assert probe_of(value["probes"][1], knobs, None).taken
+    assert not probe_of(other, knobs, None).taken
+    assert not probe_of(value["probes"][0], knobs, None).taken
 
 
 def test_knobs_follow_the_choices(made: Path, facts: Facts) -> None:

@@ -79,6 +79,9 @@ def compare(
     changes = changes_of(seeds, policy, rounds, steps, recipe or [], tasks)
     chosen = load_comparison(comparison, changes, arm or [])
     if dry_run:
+        from coevolve.cluster.comparing import check_arms
+
+        check_arms(chosen)
         show_plan(chosen, as_json)
         return
     folder = output or Path("runs") / f"compare-{chosen.name}"

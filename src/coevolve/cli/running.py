@@ -140,6 +140,8 @@ def decide(folder: Path, decision: "Decision", note: str) -> None:
     from coevolve.ledger.approval import answer
     from coevolve.ledger.ledger import Ledger
 
+    if decision == "revise" and not note.strip():
+        raise UserError("--note is empty: say what the engineer should change")
     with Ledger.open(folder) as ledger:
         given = answer(ledger, decision, note)
     print(f"{given.decision}: recorded as event {given.number} of {folder}")

@@ -23,6 +23,7 @@ from coevolve.evolution.assembly import check
 from coevolve.harness.comparison import Comparison, Job
 from coevolve.ledger.payload import differences
 from coevolve.ledger.watching import finished_phases
+from coevolve.policies.models import find
 
 WORK = "coevolve.evolution.arms:run_arm"
 
@@ -43,10 +44,8 @@ def run_comparison(
 ) -> Outcome:
     """Every arm with every seed; what an earlier command finished is not run again."""
     output = output.resolve()  # work may be done by processes that stand elsewhere
+    check_arms(comparison)
     jobs = {output / job.name: job for job in map(on_disk, comparison.jobs())}
-    domain = get_domain(next(iter(jobs.values())).experiment.domain)  # arms share it
-    for job in jobs.values():
-        check(job.experiment, domain)
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
     if results:
@@ -65,6 +64,17 @@ def run_comparison(
                 rate = sum(found.valid) / len(found.valid)
                 progress.end(folder, f"finished, {rate:.1%} valid of {len(found.valid)}")
     return Outcome([results[folder] for folder in jobs if folder in results], failures)
+
+
+def check_arms(comparison: Comparison) -> None:
+    """Refuse what no arm can go by, before anything is begun."""
+    jobs = comparison.jobs()
+    shared = jobs[0].experiment
+    domain = get_domain(shared.domain)
+    if shared.policy not in ("smollm2", *domain.scripts):
+        find(shared.policy)
+    for job in jobs:
+        check(job.experiment, domain)
 
 
 def on_disk(job: Job) -> Job:

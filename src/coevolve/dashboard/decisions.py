@@ -43,6 +43,8 @@ class Probe(NamedTuple):
     better: float
     forgotten: Interval
     tokens: Interval
+    taken: bool
+    """Whether these knobs are used next; an engineer may propose several."""
 
 
 class Choice(NamedTuple):
@@ -146,14 +148,14 @@ def choice_of(record: Record, number: int, incumbent: Knobs | None) -> Choice | 
     if not value:
         return None
     try:
-        probes = tuple(probe_of(probe, incumbent) for probe in value.get("probes", ()))
+        probes = tuple(probe_of(probe, value, incumbent) for probe in value.get("probes", ()))
     except (KeyError, TypeError, ValueError):
         record.trouble(f"the probes of round {number} cannot be read")
         probes = ()
     return Choice(str(value.get("chosen", "")), str(value.get("words", "")), probes)
 
 
-def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
+def probe_of(value: dict[str, Any], choice: dict[str, Any], incumbent: Knobs | None) -> Probe:
     alive = value["alive"]
     changed = None
     if incumbent is not None:
@@ -168,6 +170,9 @@ def probe_of(value: dict[str, Any], incumbent: Knobs | None) -> Probe:
         value["better"],
         Interval(value["forgotten"], *value["forgotten_interval"]),
         Interval(value["tokens"], *value["tokens_interval"]),
+        all(
+            value[name] == choice[there] for name, there in (("name", "chosen"), ("knobs", "knobs"))
+        ),
     )
 
 

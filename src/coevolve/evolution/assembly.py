@@ -13,7 +13,7 @@ from coevolve.engineers.base import Engineer
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
-from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.registry import BAD, ENGINEERS, make_engineer
 from coevolve.engineers.rules import RulesTrainer
 from coevolve.engineers.trainer import Trainer
 from coevolve.engineers.trainers import make_trainer
@@ -66,7 +66,8 @@ def check(experiment: Experiment, domain: Domain) -> None:
         raise UserError("engineers = []: an experiment needs one; `fixed` changes nothing")
     for name in experiment.engineers:
         if not is_model(name):
-            make_engineer(name)  # unknown: says so, with the nearest name
+            known = (*MODELS, "smollm2", *ENGINEERS)
+            lookup("engineer", name, dict.fromkeys((name, *known) if name in BAD else known))
         elif name not in MODELS:
             check_policy(name, domain)
     for name in experiment.context:

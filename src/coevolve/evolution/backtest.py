@@ -145,9 +145,9 @@ def forgotten(cells: Sequence[Cell], base: Sequence[Cell]) -> Rate:
 
 def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
     """The decision in words."""
-    lines = []
-    for probe in probes:
-        line = f"{probe.candidate.name}: {probe.alive.value:.0%} of {probe.alive.n} groups carry "
+    lines, named = [], names(probes)
+    for name, probe in zip(named, probes, strict=True):
+        line = f"{name}: {probe.alive.value:.0%} of {probe.alive.n} groups carry "
         line += "signal, {:.4f} [{:.4f}, {:.4f}] of it".format(*probe.signal)
         if probe is not probes[0]:
             line += f", more than the incumbent with chance {probe.better:.0%}"
@@ -159,8 +159,17 @@ def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
     elif best is probes[0]:
         why = f"no proposal is better with {rule.confidence:.0%} confidence: the incumbent stays"
     else:
-        why = f"{best.candidate.name} is taken"
+        why = f"{named[probes.index(best)]} is taken"
     return f"{why}. " + "; ".join(lines)
+
+
+def names(probes: Sequence[Probe]) -> list[str]:
+    """Who proposed what was probed, numbered where somebody proposed several."""
+    every = [probe.candidate.name for probe in probes]
+    return [
+        f"{name} #{every[: place + 1].count(name)}" if every.count(name) > 1 else name
+        for place, name in enumerate(every)
+    ]
 
 
 def reward(rollout: Rollout) -> float:

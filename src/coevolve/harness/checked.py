@@ -12,6 +12,9 @@ from coevolve.core.names import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
+PLAINER = {"tuple_type": 'give a list, such as ["one", "two"] or [1, 2]'}
+"""What is said in the place of pydantic's words, by the kind of mistake."""
+
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file."""
@@ -34,9 +37,12 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
         if first["type"] == "missing":  # its input is all the rest
             raise UserError(f"{where}: {field} is missing") from None
         if first["type"] == "extra_forbidden":
-            hint = did_you_mean(place[-1], settings(model, place[:-1]))
+            known = settings(model, place[:-1])
+            hint = did_you_mean(place[-1], known)
+            hint += f" Known: {', '.join(known)}" if known else ""
             raise UserError(f"{where}: {field} = {value}: there is no such setting{hint}") from None
-        raise UserError(f"{where}: {field} = {value}: {first['msg']}") from None
+        words = PLAINER.get(first["type"], first["msg"])
+        raise UserError(f"{where}: {field} = {value}: {words}") from None
 
 
 def settings(model: type[BaseModel], place: list[str]) -> list[str]:

@@ -47,7 +47,11 @@ class Comparison(Value):
     @field_validator("seeds", mode="before")
     @classmethod
     def counted(cls, value: Any) -> Any:
-        return range(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        if value < 1:
+            raise ValueError("give how many, 1 or more, or a list such as [0, 3, 7]")
+        return range(value)
 
     @field_validator("seeds")
     @classmethod
@@ -147,10 +151,8 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         raise UserError(f"{where}: '{UNTRAINED}' is no name for an arm: it is measured anyway")
     for name, arm in found.arms.items():
         if wrong := [key for key in arm if key in SHARED]:
-            raise UserError(
-                f"{where}: arm {name} sets {wrong[0]}, which all arms share; set it under "
-                "[experiment]"
-            )
+            place = "give `seeds`" if wrong[0] == "seed" else "set it under [experiment]"
+            raise UserError(f"{where}: arm {name} sets {wrong[0]}, which all arms share; {place}")
     rollouts = {name: trained(found.experiment_of(name, 0)) for name in found.arms}
     for name, count in rollouts.items():
         if count != (first := rollouts[found.reference]):

@@ -19,16 +19,16 @@ from coevolve.harness.rules import BacktestRule, GateRule
 class Measured(Value):
     """How checkpoints are measured between rounds."""
 
-    dev: int = Field(default=200, ge=8)
+    dev: int = Field(default=200, ge=8, le=1_000_000)
     """Tasks that engineers see results of."""
-    gate: int = Field(default=300, ge=8)
+    gate: int = Field(default=300, ge=8, le=1_000_000)
     """Tasks that decide; no engineer sees them."""
     knobs: dict[str, float] = {}
     """What these tasks are generated from; the domain's defaults if empty."""
     samples: int = Field(default=1, ge=1, le=1_024)
     """Answers to each task."""
-    temperature: float = Field(default=0.0, ge=0)
-    max_tokens: int = Field(default=256, ge=1)
+    temperature: float = Field(default=0.0, ge=0, le=5)
+    max_tokens: int = Field(default=256, ge=1, le=1_000_000)
 
 
 class Plan(Value):
@@ -43,7 +43,7 @@ class Plan(Value):
     seed: int = 0
     processes: int = Field(default=1, ge=1, le=1_024)
     """That a stage trains with, side by side."""
-    patience_s: float = Field(default=600.0, gt=0)
+    patience_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """Seconds that an engineer may take; after that the run goes on without it."""
     measured: Measured = Measured()
     budget: Budget = Budget()
