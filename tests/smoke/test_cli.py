@@ -296,3 +296,10 @@ def test_a_failed_command_leaves_no_half_file(tmp_path):
     )
     assert [p.name for p in tmp_path.iterdir()] == ["t.jsonl"]
     assert target.read_text() == "precious\n"
+
+
+def test_a_full_disk_under_the_output_is_said() -> None:
+    with open("/dev/full", "w") as full:
+        done = coevolve("domains", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write the output: No space left on device")

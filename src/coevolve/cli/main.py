@@ -1,5 +1,7 @@
 """Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
 
+import errno
+import os
 import signal
 import sys
 from typing import Annotated
@@ -122,9 +124,24 @@ def run() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is lost
+        if error.errno == errno.EPIPE:  # whoever read has seen enough
+            sys.exit(1)
+        what = error.filename or "the output"
+        print(
+            f"error: cannot write {what}: {error.strerror}; make room, and run it again",
+            file=sys.stderr,
+        )
         sys.exit(2)
     except RuntimeError:
         if not stopped:  # a compiler that was stopped half-way complains in its own words
