@@ -209,7 +209,11 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
     text = policy.asked[0][0].messages[1].content
     for part in ("valid: 135 of 300", "- size8.hole_ratio = 0.3 (from 0 to 0.5", '"edits": ['):
         assert part in text
-    assert "revise your last proposal:\nleave 10x10 alone" in text
+    assert "A person has a remark:\nleave 10x10 alone" in text
+    sent_back = rich(note="fewer", returned="llm: size8.hole_ratio: 0.3 → 0.4")
+    ModelEngineer("llm", policy, VARIANTS["V6"]).propose(sent_back, 1)
+    text = policy.asked[1][0].messages[1].content
+    assert "Proposed was:\nllm: size8.hole_ratio: 0.3 → 0.4\n\nA person asks to revise" in text
     schema = json.loads(policy.asked[0][1].json_schema)
     assert schema["properties"].keys() == {"explanation", "edits"}
     names = schema["$defs"]["Edit"]["properties"]["knob"]["enum"]

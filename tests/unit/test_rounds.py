@@ -214,7 +214,7 @@ def test_a_person_can_approve_revise_and_abort(tmp_path: Path) -> None:
             ("approve", ""),
             ("revise", "fewer holes"),
             ("approve", ""),
-            ("revise", "larger boards"),
+            ("approve", "larger boards"),
             ("abort", "no"),
         ]
     )

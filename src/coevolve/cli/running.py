@@ -17,6 +17,8 @@ DEMO = Path(__file__).parents[1] / "configs" / "demo.toml"
 """What runs when no experiment is named."""
 TALLIES = ("seconds", "phases", "counts")
 """Facts about a run that are numbers by name."""
+UNFINISHED = {"broken off": "", "failed": "", "waiting": "nobody runs it: answer, then "}
+"""States in which a run without a process needs one, and what comes first."""
 
 Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
 Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
@@ -118,7 +120,9 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         words = (
             ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value
         )
-        print(f"{name:12} {words}")
+        print(f"{name:12} {'-' if words is None else words}")
+    if facts["process"] is None and facts["state"] in UNFINISHED:
+        print(f"{'next':12} {UNFINISHED[facts['state']]}coevolve resume {folder}")
 
 
 def approve(folder: Run, note: Note = "") -> None:
@@ -143,5 +147,7 @@ def decide(folder: Path, decision: "Decision", note: str) -> None:
     if decision == "revise" and not note.strip():
         raise UserError("--note is empty: say what the engineer should change")
     with Ledger.open(folder) as ledger:
-        given = answer(ledger, decision, note)
+        given, process = answer(ledger, decision, note), ledger.summary()["process"]
     print(f"{given.decision}: recorded as event {given.number} of {folder}")
+    if process is None:
+        print(f"nobody runs it now: coevolve resume {folder}")

@@ -43,7 +43,9 @@ class View(NamedTuple):
     training: dict[str, Any]
     """Bookkeeping: `round`, `rounds`, `steps`; what the reward is made of; and the recipe."""
     note: str = ""
-    """What a person asked to be revised, empty if nobody did."""
+    """What a person asked for, empty if nobody did."""
+    returned: str = ""
+    """The proposals that they sent back with it, in words."""
 
     @property
     def last(self) -> Round:

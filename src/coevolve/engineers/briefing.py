@@ -39,7 +39,7 @@ def briefing(
     parts = [cut(part, share + spare) if len(part) > share else part for part in parts]
     if lineage.note:
         note = fenced(lineage.note, NOTE_CHARACTERS)
-        parts.append(f"A person asks you to revise your last proposal:\n{note}")
+        parts.append(f"A person has a remark:\n{note}")
     return "\n\n".join(parts)
 
 

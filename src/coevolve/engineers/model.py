@@ -140,7 +140,11 @@ def messages(
     ]
     if view.note:
         note = cut(clean(view.note), NOTE_CHARACTERS)
-        parts.insert(2, f"A person asks you to revise your last proposal:\n{note}")
+        said = f"A person has a remark:\n{note}"
+        if view.returned:
+            returned = cut(clean(view.returned), NOTE_CHARACTERS)
+            said = f"Proposed was:\n{returned}\n\nA person asks to revise that:\n{note}"
+        parts.insert(2, said)
     return (
         Message(role="system", content=ROLE),
         Message(role="user", content="\n\n".join(parts)),

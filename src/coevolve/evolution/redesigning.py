@@ -65,11 +65,13 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
         for words in unusable(proposed["proposals"]):
             run.say(f"round {number}: {words}")
         usable = candidates(proposed, standing.knobs, experiment.reach)
-        question = {"proposals": described(usable, standing.knobs), "attempt": attempt}
+        said = described(usable, standing.knobs)
+        question = {"proposals": said, "attempt": attempt}
         note = run.supervision.approve(number, "proposal", question)
         if not note:
             return usable
-        view = view._replace(note=note)
+        returned = "\n".join(f"{name}: {words}" for name, words in said.items())
+        view = view._replace(note=note, returned=returned or "nothing that can be used")
     run.say(f"round {number}: sent back {MOST_REVISIONS + 1} times: the incumbent stays")
     return []
 

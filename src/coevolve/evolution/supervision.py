@@ -32,7 +32,10 @@ class Supervision:
     def approve(
         self, number: int, gate: str, question: dict[str, Any], always: bool = False
     ) -> str:
-        """Wait for a person where the plan says so; returns their note on what to revise."""
+        """Wait for a person where the plan says so; returns their note on what to revise.
+
+        Of what is complete nothing can be revised: any note on it is for what comes next.
+        """
         if not always and gate not in self.plan.approval:
             return ""
         asked = approval.ask(self.ledger, number, gate, question)
@@ -42,7 +45,9 @@ class Supervision:
         answer = approval.wait(self.ledger, asked)
         if answer.decision == "abort":
             raise Stopped(f"aborted at the {gate} of round {number}: {answer.note}")
-        return (answer.note or "revise") if answer.decision == "revise" else ""
+        if answer.decision == "revise":
+            return answer.note or "revise"
+        return answer.note if gate == "completion" else ""
 
     def end(self, how: str, **facts: Any) -> None:
         """Record the end of the run, once."""

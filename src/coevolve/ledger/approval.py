@@ -76,7 +76,8 @@ def answer(ledger: Ledger, decision: Decision, note: str = "") -> Answer:
         event = ledger.append("answered", payload, round=question.round, once=once)
     if event is None:
         state = ledger.summary()["state"]
-        more = f": go on with coevolve resume {ledger.folder}" if state == "broken off" else ""
+        ended = state in ("broken off", "failed")
+        more = f": go on with coevolve resume {ledger.folder}" if ended else ""
         raise UserError(
             f"nothing waits for an answer in run {ledger.folder.name}; it is {state}{more}"
         )

@@ -82,7 +82,12 @@ def find(name: str) -> str:
         return name
     if name.endswith(".gguf") or "://" in name:
         raise UserError(f"policy '{name}' can answer, but cannot be trained: {TRAINABLE}")
-    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+    if name.startswith("/"):
+        raise UserError(
+            f"no model in {name}: there is no such folder. If it is a checkpoint of a run that was "
+            "moved, move the run back"
+        )
+    if name.startswith((".", "~")) or name.count("/") != 1:
         raise UserError(
             f"no model '{name}': give pocket, smollm2, a folder with config.json, a .gguf file, "
             "a hub id such as Qwen/Qwen3-4B, or an http address with #model"
