@@ -95,7 +95,7 @@ class TrlEngine:
         last = folder.last()
         main = os.environ.get("RANK", "0") == "0"
         if main:
-            folder.sweep(last[0] if last else 0)
+            folder.sweep()
         loaded = load(stage.model, stage.device, training=True)
         if stage.kind == "warm":
             for name in domains:

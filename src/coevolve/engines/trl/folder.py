@@ -143,8 +143,10 @@ class StageFolder:
         found = self.checkpoints.glob("checkpoint-*")
         return [(int(path.name.rpartition("-")[2]), path) for path in found]
 
-    def sweep(self, step: int) -> None:
+    def sweep(self) -> None:
         """Throw away what a killed run left half-done or did after its last whole checkpoint."""
+        last = self.last()
+        step = last[0] if last else 0
         for number, path in self.all_checkpoints():
             if number > step or not (path / COMPLETE).exists():
                 shutil.rmtree(path)
