@@ -127,7 +127,8 @@ def run() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()
+            if sys.stdout:  # there is none where it was closed
+                sys.stdout.flush()
     except CoevolveError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

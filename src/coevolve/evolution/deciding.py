@@ -111,7 +111,7 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         explanation=standing.words,
         verdict="kept" if verdict["keep"] else "reverted",
     )
-    standing = standing._replace(history=(*standing.history, finished), note="")
+    standing = standing._replace(history=(*standing.history, finished))
     if verdict["keep"]:
         best = max(
             standing.best, Measured(policy, place, verdict["valid"]), key=lambda one: one.valid
