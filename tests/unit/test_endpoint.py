@@ -194,7 +194,7 @@ def test_trouble_that_passes_is_retried(bad):
     ("bad", "message"),
     [
         ((500, {}, b"oops"), r"HTTP 500: oops; check that the server runs"),
-        ((429, {}, b"slow down"), r"HTTP 429: slow down; lower `concurrency`"),
+        ((429, {}, b"slow down"), r"HTTP 429: slow down; ask for fewer answers"),
         ((200, {}, b"<html>"), r"not JSON: b'<html>'"),
         ((200, {}, {"choices": []}), r"no choices in the response: \{'choices': \[\]\}"),
         ((200, {}, chat(None)), r"no text in the response: content is None"),
@@ -261,7 +261,7 @@ def test_a_slow_server_times_out_even_if_it_trickles():
         policy_at(server.url, retries=1, timeout_s=0.3) as policy,
     ):
         began = time.monotonic()
-        with pytest.raises(PolicyError, match=r"timed out after 0\.3 s; raise `timeout_s`"):
+        with pytest.raises(PolicyError, match=r"timed out after 0\.3 s; ask for fewer answers"):
             policy.answer(prompts(1), Sampling())
         assert time.monotonic() - began < 1.5
         assert len(server.bodies) == 2

@@ -119,7 +119,7 @@ class AnswerCache:
     def _error(self, trouble: str) -> PolicyError:
         return PolicyError(
             f"the answer cache {self.path} {trouble}; delete it (its answers are then paid for "
-            "again) or give another path in a folder that can be written"
+            "again), or set XDG_CACHE_HOME to a folder that can be written"
         )
 
 

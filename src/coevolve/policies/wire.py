@@ -105,9 +105,9 @@ class Trouble(Exception):
         if self.status == 404:
             return f"check that the server has a model '{model}' and that the address ends in /v1"
         if self.status == 429:
-            return "lower `concurrency`, raise `retries`, or look at the quota of the account"
+            return "ask for fewer answers at a time (--batch), or look at the account's quota"
         if "timed out" in self.reason:
-            return "raise `timeout_s`, or lower `concurrency` or `max_tokens`"
+            return "ask for fewer answers at a time (--batch) or shorter ones (--max-tokens)"
         if 400 <= self.status < 500:
             return "change the request as the server says"
         return "check that the server runs at this address, then run again"
