@@ -124,12 +124,8 @@ def train(
     from coevolve.engines.trl.engine import TrlEngine
 
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
-    try:
-        with Display(stage) as display:
-            result = TrlEngine().train(stage, found, display.show)
-    except (KeyboardInterrupt, SystemExit):
-        notes.print("stopped: the same command goes on from the last checkpoint")
-        raise
+    with Display(stage) as display:
+        result = TrlEngine().train(stage, found, display.show)
     if as_json:
         print(result.model_dump_json())
     else:
@@ -203,9 +199,11 @@ class Display:
             self.live.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.console.is_terminal:
             self.live.stop()
+        if kind in (KeyboardInterrupt, SystemExit):
+            self.console.print("stopped: the same command goes on from the last checkpoint")
 
     def show(self, progress: "Progress") -> None:
         """Called after every step."""

@@ -170,9 +170,7 @@ def probe_of(value: dict[str, Any], choice: dict[str, Any], incumbent: Knobs | N
         value["better"],
         Interval(value["forgotten"], *value["forgotten_interval"]),
         Interval(value["tokens"], *value["tokens_interval"]),
-        all(
-            value[name] == choice[there] for name, there in (("name", "chosen"), ("knobs", "knobs"))
-        ),
+        (value["name"], value["knobs"]) == (choice["chosen"], choice["knobs"]),
     )
 
 

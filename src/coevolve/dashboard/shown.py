@@ -27,6 +27,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def amount(value: float, name: str, digits: int = 4) -> str:
+    """Of a budget: money has fractions, everything else is counted."""
+    return number(value, digits) if name == "money" else count(value)
+
+
 def duration(seconds: float) -> str:
     """Seconds below two minutes, then minutes, then hours."""
     if seconds < 10:
@@ -173,6 +178,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "interval": interval,
     "number": number,
     "count": count,
+    "amount": amount,
     "duration": duration,
     "moment": moment,
     "shade": shade,

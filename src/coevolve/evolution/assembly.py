@@ -65,11 +65,11 @@ def check(experiment: Experiment, domain: Domain) -> None:
     if not experiment.engineers:
         raise UserError("engineers = []: an experiment needs one; `fixed` changes nothing")
     for name in experiment.engineers:
-        if not is_model(name):
-            known = (*MODELS, "smollm2", *ENGINEERS)
-            lookup("engineer", name, dict.fromkeys((name, *known) if name in BAD else known))
-        elif name not in MODELS:
-            check_policy(name, domain)
+        if is_model(name):
+            if name not in MODELS:
+                check_policy(name, domain)
+        elif name not in BAD:
+            lookup("engineer", name, dict.fromkeys((*MODELS, "smollm2", *ENGINEERS)))
     for name in experiment.context:
         lookup("context module", name, MODULES)
 

@@ -24,7 +24,7 @@ from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings
-from coevolve.engines.trl.folder import StageFolder
+from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.sieve import Sieve
@@ -75,6 +75,8 @@ class TrlEngine:
             folder.open(stage, tasks)
             if done := folder.result():
                 return done
+            if not rank():
+                folder.sweep()
             if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
                 from coevolve.engines.trl.launch import launch
 
@@ -89,13 +91,9 @@ class TrlEngine:
         domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
         for task in tasks:
             check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
-        process = int(os.environ.get("RANK", "0"))
-        recorder = Recorder(domains, folder.rollouts, stage.model, process, stage.reward)
+        recorder = Recorder(domains, folder.rollouts, stage.model, rank(), stage.reward)
         expression(stage.reward).check(FACTS | recorder.components)
-        last = folder.last()
-        main = os.environ.get("RANK", "0") == "0"
-        if main:
-            folder.sweep()
+        last, main = folder.last(), rank() == 0
         loaded = load(stage.model, stage.device, training=True)
         if stage.kind == "warm":
             for name in domains:
@@ -106,7 +104,12 @@ class TrlEngine:
             if main:
                 folder.take_policy(last[1], loaded)
             return self.close(parts, observer, began)
-        with quiet(), small_vocabulary(loaded), named_failures(stage, folder, loaded):
+        with (
+            quiet(),
+            small_vocabulary(loaded),
+            named_failures(stage, folder, loaded),
+            named_damage(folder),
+        ):
             if stage.kind == "warm" and main:
                 folder.note_skills("before", loaded)
             trainer = self.warm(parts) if stage.kind == "warm" else self.grpo(parts)
@@ -314,40 +317,33 @@ def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded) -> Iterato
         yield
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
         raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
-    except (EOFError, UnpicklingError, JSONDecodeError) as error:
-        if not just_resumed(folder):
-            raise
-        raise EngineError(damaged(folder, error)) from None
     except RuntimeError as error:  # torch has no types of its own for these
         if "allocate memory" in str(error):
             raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
         if "PytorchStreamWriter" in str(error):
             raise EngineError(cannot_write(folder, error)) from None
-        if "PytorchStreamReader" in str(error) and just_resumed(folder):
-            raise EngineError(damaged(folder, error)) from None
         raise
     except (OSError, SafetensorError) as error:
-        if isinstance(error, SafetensorError) and just_resumed(folder):
-            raise EngineError(damaged(folder, error)) from None
         if isinstance(error, ConnectionError) or type(error).__module__.startswith("requests"):
             words = f"cannot reach {stage.recipe.generator}: {error}. {kept(folder)}"
             raise EngineError(words) from None
         raise EngineError(cannot_write(folder, error)) from None
 
 
-def just_resumed(folder: StageFolder) -> bool:
-    """Whether nothing was done since a checkpoint was to be read."""
-    last = folder.last()
-    return last is not None and len(folder.lines()) <= last[0]
-
-
-def damaged(folder: StageFolder, error: Exception) -> str:
-    last = folder.last()
-    assert last is not None
-    return (
-        f"{last[1]} is damaged ({str(error)[:120]}); delete it, and the same command goes on from "
-        "the checkpoint before it, or from the start"
-    )
+@contextmanager
+def named_damage(folder: StageFolder) -> Iterator[None]:
+    """Say which checkpoint cannot be read, if nothing was done since it was to be."""
+    try:
+        yield
+    except (EOFError, UnpicklingError, JSONDecodeError, SafetensorError, RuntimeError) as error:
+        last, words = folder.last(), str(error)
+        of_something_else = isinstance(error, RuntimeError) and "PytorchStreamReader" not in words
+        if of_something_else or last is None or len(folder.lines()) > last[0]:
+            raise
+        raise EngineError(
+            f"{last[1]} is damaged ({words[:120]}); delete it, and the same command goes on from "
+            "the checkpoint before it, or from the start"
+        ) from None
 
 
 def cannot_write(folder: StageFolder, error: Exception) -> str:

@@ -93,7 +93,7 @@ class StageFolder:
     @contextmanager
     def claimed(self) -> Iterator[None]:
         """Nobody else trains here meanwhile; of several processes the first sees to it."""
-        if os.environ.get("RANK", "0") != "0":
+        if rank():
             yield
             return
         with WriterLock(self.path / LOCK, "stage").hold():
@@ -201,6 +201,11 @@ class StageFolder:
             loaded.model.config.save_pretrained(partial)
         shutil.rmtree(self.policy, ignore_errors=True)
         partial.rename(self.policy)
+
+
+def rank() -> int:
+    """Which of the processes that train together this one is; the first writes what all share."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:

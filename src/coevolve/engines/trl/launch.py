@@ -16,7 +16,6 @@ LOOK_EVERY_S = 0.5
 
 def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
     """Start the processes, pass their progress on, and wait for the result."""
-    folder.sweep()
     log = folder.path / "processes.log"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(stage.processes), "--module", __spec__.name]
