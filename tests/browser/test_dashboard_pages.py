@@ -63,11 +63,17 @@ def address(root: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+def driver() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture
+def browser(driver: Any) -> Iterator[Any]:
+    """One for each test: closing a context alone sometimes never ends, closing a browser does."""
+    opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    yield opened
+    opened.close()
 
 
 def watch(browser: Any, address: str, **options: Any) -> Watched:
@@ -90,7 +96,6 @@ def wide(browser: Any, address: str) -> Iterator[Watched]:
     watched = watch(browser, address, viewport={"width": 1280, "height": 900})
     yield watched
     assert watched.wrong == []
-    watched.page.context.close()
 
 
 PAGES = {
@@ -120,7 +125,6 @@ def test_pages_fit_and_nothing_complains(
         page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
     assert watched.wrong == []
-    watched.page.context.close()
 
 
 def test_filters_change_the_rows_and_the_address(wide: Watched) -> None:
