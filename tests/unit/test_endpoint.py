@@ -176,7 +176,7 @@ def test_a_greedy_answer_is_asked_for_once():
         (200, {}, {"error": "overloaded"}),
         (200, {}, {"choices": []}),
         (200, {}, {"choices": [None]}),
-        (200, {}, chat(None)),
+        (200, {}, chat(None, None)),
         (200, {}, chat(["parts"])),
         (200, {"content-length": "5000"}, b'{"choices": [{"mess'),
         (200, {"content-encoding": "gzip"}, b"not gzip"),
@@ -197,7 +197,7 @@ def test_trouble_that_passes_is_retried(bad):
         ((429, {}, b"slow down"), r"HTTP 429: slow down; ask for fewer answers"),
         ((200, {}, b"<html>"), r"not JSON: b'<html>'"),
         ((200, {}, {"choices": []}), r"no choices in the response: \{'choices': \[\]\}"),
-        ((200, {}, chat(None)), r"no text in the response: content is None"),
+        ((200, {}, chat(None, None)), r"no text in the response: content is None"),
         ((200, {"content-length": "99"}, b"{"), r"connection failed"),
     ],
     ids=lambda value: str(value)[:20],
@@ -293,6 +293,7 @@ def test_stop_reasons_and_odd_texts():
     replies = [
         chat("cut", "length"),
         chat(None, "length"),
+        chat(None, "stop"),
         chat("\ud800half", "eos"),
         {"choices": [{"message": {"content": None, "refusal": "I will not"}}]},
     ]
@@ -300,14 +301,32 @@ def test_stop_reasons_and_odd_texts():
         serving(lambda number, body: (200, {}, replies[number])) as server,
         policy_at(server.url, concurrency=1) as policy,
     ):
-        found = policy.answer(prompts(4), Sampling())
+        found = policy.answer(prompts(5), Sampling())
     assert [(completion.text, str(completion.stop)) for completion in found] == [
         ("cut", "length"),
         ("", "length"),
+        ("", "end"),
         ("�half", "end"),
         ("I will not", "end"),
     ]
-    assert found[3].prompt_tokens == found[3].completion_tokens == 0
+    assert found[4].prompt_tokens == found[4].completion_tokens == 0
+
+
+def test_a_dialogue_that_outgrows_the_context_ends():
+    def behave(number, body):
+        if len(body["messages"]) > 1:
+            return 400, {}, {"error": {"message": "exceeds the available context size"}}
+        return ok(number, body)
+
+    first, second = prompts(2)
+    turns = (Message(role="assistant", content="a"), Message(role="user", content="b"))
+    grown = second._replace(messages=(*second.messages, *turns))
+    with serving(behave) as server, policy_at(server.url) as policy:
+        one, other = policy.answer([first, grown], Sampling())
+        assert one.text == "answer 0 é漢🙂"
+        assert (other.text, str(other.stop)) == ("", "length")
+        with pytest.raises(PolicyError, match="context size"):
+            policy.answer([second._replace(messages=turns[1:] * 2)], Sampling())
 
 
 def rejecting(*names, complaint=""):

@@ -125,6 +125,17 @@ def test_a_dialogue_that_outgrows_the_context_ends(
         pocket.answer([prompts[0]._replace(messages=(long,))], sampling)
 
 
+def test_a_long_dialogue_does_not_cut_off_its_neighbours(
+    pocket: LocalPolicy, prompts: list[Prompt]
+) -> None:
+    long = Prompt((Message(role="user", content="plan " * (pocket.context - 3)),))
+    sampling = Sampling(temperature=0, max_tokens=60)
+    alone = pocket.answer(prompts, sampling)
+    first, *others = pocket.answer([long, *prompts], sampling)
+    assert first.completion_tokens <= 3
+    assert [answer.tokens for answer in others] == [answer.tokens for answer in alone]
+
+
 def test_a_schema_is_followed_by_construction() -> None:
     class City(BaseModel):
         name: str

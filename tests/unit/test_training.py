@@ -12,15 +12,17 @@ import torch
 from safetensors.torch import load_file
 from training import Flat, Guessing, Looking, Words, lake_tasks, stage, weights
 
-from coevolve.core.errors import EngineError, UserError
-from coevolve.core.rollout import StopReason
+from coevolve.core.errors import EngineError, PolicyError, UserError
+from coevolve.core.rollout import Outcome, StopReason
 from coevolve.core.seeds import derive
+from coevolve.core.task import Task
 from coevolve.engines.base import Progress
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings, warm
 from coevolve.engines.trl.engine import TrlEngine, out_of_memory
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.evaluation.language import instructions
+from coevolve.evaluation.statistics import wilson
 from coevolve.evidence.store import read
 from coevolve.harness.recipe import Recipe
 from coevolve.pocket import folder as pocket_folder
@@ -86,8 +88,22 @@ def test_dead_groups_stop_a_stage_and_keep_the_start(tmp_path: Path) -> None:
     result = TrlEngine({"words": domain}).train(changes, domain.tasks(4))
     assert result.stopped is not None
     assert "100% of the groups are dead, there is nothing to learn from" in result.stopped
-    assert (result.policy, result.steps) == ("pocket", 0)
     assert len(StageFolder(tmp_path).lines()) == 3
+    old, new = weights(pocket_folder()), weights(result.policy)
+    assert all(torch.equal(old[name], new[name]) for name in old)
+
+
+def test_equal_rewards_are_dead_in_groups_of_any_size(tmp_path: Path) -> None:
+    """The mean of six times 0.9 is not 0.9 in float32."""
+
+    class Same(Flat):
+        def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+            return Outcome(valid=True, optimal=True, reward=0.9, components={}, failure=None)
+
+    changes = stage(tmp_path, recipe={"steps": 8, "group": 6}, limits={"patience": 3})
+    result = TrlEngine({"words": Same()}).train(changes, Same().tasks(4))
+    assert "groups are dead" in str(result.stopped)
+    assert all(line["grad_norm"] == 0 for line in StageFolder(tmp_path).lines())
 
 
 def test_nan_stops_a_stage_and_keeps_the_last_good_checkpoint(
@@ -102,12 +118,12 @@ def test_nan_stops_a_stage_and_keeps_the_last_good_checkpoint(
         return loss * float("nan") if self.state.global_step == 4 else loss
 
     monkeypatch.setattr(Trainer, "_compute_loss", poisoned)
-    domain = Words()
-    result = TrlEngine({"words": domain}).train(
-        stage(tmp_path, recipe={"steps": 8}, limits=LAX), domain.tasks(4)
-    )
+    domain, changes = Words(), stage(tmp_path, recipe={"steps": 8}, limits=LAX)
+    result = TrlEngine({"words": domain}).train(changes, domain.tasks(4))
+    assert TrlEngine({"words": domain}).train(changes, domain.tasks(4)) == result
     assert result.stopped is not None
     assert result.stopped.startswith("loss is nan")
+    assert "loss" not in result.metrics
     assert result.steps == 4
     assert all(torch.isfinite(tensor).all() for tensor in weights(result.policy).values())
 
@@ -131,12 +147,17 @@ def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> N
 
 
 def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:
-    from coevolve.engines.trl.turns import fitting
     from coevolve.policies.generate import Answer
 
     answer = Answer([5, 6, 7], [-0.1, -0.2, -0.3], [0.1, 0.2, 0.3], True)
-    assert fitting(answer, 3) == answer
-    assert fitting(answer, 2) == Answer([5, 6], [-0.1, -0.2], [0.1, 0.2], False)
+    assert answer.within(3) == answer
+    assert answer.within(2) == Answer([5, 6], [-0.1, -0.2], [0.1, 0.2], False)
+
+
+def test_only_our_own_generator_plays_turns(tmp_path: Path) -> None:
+    changes = stage(tmp_path, recipe={"generator": "http://127.0.0.1:1"})
+    with pytest.raises(UserError, match="cannot play tasks of several turns; use local"):
+        TrlEngine({"guessing": Guessing()}).train(changes, Guessing().tasks(4))
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +184,32 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.mark.parametrize("template", ["qwen2_5", "qwen3"])
+def test_a_reply_is_read_whole_though_templates_rewrite_answers(
+    caller: Path, template: str
+) -> None:
+    import trl
+    from transformers import AutoTokenizer
+
+    from coevolve.engines.trl.turns import reply_ids
+
+    tokenizer = AutoTokenizer.from_pretrained(caller)
+    file = Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja"
+    tokenizer.chat_template = file.read_text("utf-8")
+    heard = tokenizer.decode(reply_ids(tokenizer, "nothing here"))
+    assert heard.startswith("\n<|im_start|>user\nnothing here<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_row_keeps_its_seeds_whoever_else_calls_a_tool() -> None:
+    from coevolve.engines.trl.grpo import Trainer
+
+    trainer = object.__new__(Trainer)
+    trainer.said = {row: [] for row in range(3)}
+    assert trainer.asked([[7], [7], [8]]) == [0, 1, 2]
+    trainer.said = {0: [7, 1], 1: [7, 2], 2: [8, 2]}
+    assert trainer.asked([[7, 2, 5], [8, 2, 6]]) == [1, 2]
 
 
 def test_tools_are_called_in_training(
@@ -293,14 +340,51 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
         settings.grpo(stage(tmp_path, processes=3), machine)
 
 
-@pytest.mark.parametrize(("patience", "every", "limit"), [(5, 1, 5), (5, 2, 3), (20, 4, 6)])
-def test_the_last_good_checkpoint_outlives_the_watch(
-    tmp_path: Path, patience: int, every: int, limit: int
+def test_the_last_good_checkpoint_outlives_the_watch(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path)
+    for step in range(1, 9):
+        (folder.checkpoints / f"checkpoint-{step}").mkdir(parents=True)
+        folder.complete(step, good=step < 3)
+        folder.rotate()
+    assert sorted(step for step, _ in folder.all_checkpoints()) == [2, 6, 7, 8]
+
+
+def test_tasks_are_read_as_they_were_written(tmp_path: Path) -> None:
+    (task,) = Words().tasks(1)
+    odd = task.model_copy(update={"data": {"word": "a\u2028b\u2029c\x85d\re"}})
+    StageFolder(tmp_path).open(stage(tmp_path), [odd])
+    assert StageFolder(tmp_path).load()[1] == [odd]
+
+
+def test_a_warm_start_that_is_cut_off_tells_what_a_whole_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = settings.Machine(cuda=False, mixes=False, size="small")
-    chosen = stage(tmp_path, limits={"patience": patience}, save_every=every)
-    found = {one.name: one.value for one in settings.common(chosen, machine, 8)}
-    assert found["save_total_limit"] == limit
+    from coevolve.engines.trl import folder
+
+    measured: list[str] = []
+
+    def measure(policy: Any) -> dict[str, Any]:
+        measured.append(policy.name)
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return {"json": wilson(5, 10)}
+
+    def cut(step: Progress) -> None:
+        if step.step == 3 and not measured[1:]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(folder, "LANGUAGE", 0)
+    monkeypatch.setattr(folder, "measure", measure)
+    chosen = stage(tmp_path, kind="warm", recipe={"steps": 4, "tasks": 4})
+    for observe in (cut, None):  # in a step, and while what was learned is measured
+        with pytest.raises(KeyboardInterrupt):
+            TrlEngine().train(chosen, lake_tasks(4), observe)
+    result = TrlEngine().train(chosen, lake_tasks(4))
+    assert measured == ["pocket", "pocket", str(tmp_path / "policy")]
+    assert result.skills == {"json": {"n": 10, "before": 0.5, "after": 0.5}}
+    each = StageFolder(tmp_path).lines()[0]["tokens"]
+    assert result.tokens > 3 * each
+    assert result.seconds > sum(line["seconds"] for line in StageFolder(tmp_path).lines())
 
 
 def test_every_setting_has_a_reason(tmp_path: Path) -> None:
@@ -322,6 +406,17 @@ def test_running_out_of_memory_is_loud(tmp_path: Path, monkeypatch: pytest.Monke
     assert said.startswith("OUT OF MEMORY")
     for part in ("1M parameters", "8 rollouts per pass", "40 tokens", "micro_batch = 4", "lora"):
         assert part in said
+
+
+def test_a_model_that_no_device_has_room_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from transformers import PreTrainedModel
+
+    def exhausted(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("tried to allocate 20 GiB")
+
+    monkeypatch.setattr(PreTrainedModel, "to", exhausted)
+    with pytest.raises(PolicyError, match=r"OUT OF MEMORY: the weights of 'pocket' take 0.0 GiB"):
+        load("pocket")
 
 
 def test_memory_that_others_hold_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

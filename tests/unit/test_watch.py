@@ -68,7 +68,9 @@ def test_calm_is_false_from_the_first_strike_on() -> None:
     watch = Watch(Limits())
     watch.see(FINE)
     assert watch.calm
-    watch.see({**FINE, "dead": 1.0})
+    watch.see({**FINE, "dead": 1.0})  # which moves no weights
+    assert watch.calm
+    watch.see({**FINE, "drift": 9.0})
     assert not watch.calm
     watch.see(FINE)
     assert watch.calm

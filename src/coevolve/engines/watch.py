@@ -64,8 +64,11 @@ class Watch:
 
     @property
     def calm(self) -> bool:
-        """Whether the last step was within all limits, so that its weights can be called good."""
-        return not any(self.strikes.values())
+        """Whether the last step was within all limits, so that its weights can be called good.
+
+        Dead groups move no weights.
+        """
+        return not any(count for rule, count in self.strikes.items() if rule != "dead")
 
     def alarms(self, metrics: Mapping[str, float]) -> dict[str, str]:
         """Every rule with what is wrong, empty where nothing is."""

@@ -29,6 +29,11 @@ class Prompt(NamedTuple):
     sample: int = 0
     """Which of several attempts at the same prompt this is, from 0."""
 
+    @property
+    def going(self) -> bool:
+        """Whether this is a dialogue that goes on: the policy has spoken already."""
+        return any(message.role == "assistant" for message in self.messages)
+
 
 class Completion(NamedTuple):
     """One answer."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from coevolve.core.errors import PolicyError, UserError
+from coevolve.core.rollout import StopReason
 from coevolve.core.seeds import derive
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.cache import AnswerCache, key_of
@@ -193,7 +194,7 @@ class EndpointPolicy:
             "extra": self._extra,
         }
         schema = checked_schema(sampling.json_schema)
-        return Request(key_of(parts), messages, seed, sampling, schema)
+        return Request(key_of(parts), messages, seed, sampling, schema, prompt.going)
 
     async def _answer_all(self, worker: Worker, requests: list[Request]) -> dict[str, Completion]:
         """Answers by key. The first failure ends all retries, but not the requests in flight:
@@ -237,6 +238,8 @@ class EndpointPolicy:
             try:
                 completion = await self._send(worker, request, dialect)
             except Trouble as trouble:
+                if trouble.full and request.going:  # which is its end and no error
+                    return Completion(text="", stop=StopReason.LENGTH)
                 simpler = None
                 if trouble.status in (400, 422):
                     simpler = dialect.simpler(trouble.reason, schema is not None)

@@ -50,6 +50,12 @@ class Answer(NamedTuple):
     entropies: list[float]
     ended: bool
 
+    def within(self, room: int) -> "Answer":
+        """As much of it as there is room for, however much its neighbours have."""
+        if len(self.tokens) <= room:
+            return self
+        return Answer(self.tokens[:room], self.logprobs[:room], self.entropies[:room], False)
+
 
 class Draw(NamedTuple):
     """How tokens are drawn for some rows of a call."""
@@ -77,6 +83,9 @@ class Generator:
         self.device: torch.device = next(model.parameters()).device
         self.end_ids = torch.tensor(sorted(set(end_ids)), device=self.device)
         self.pad_id = pad_id
+        config = model.config.get_text_config()
+        self.last_place: int = getattr(config, "max_position_embeddings", 1 << 31) - 1
+        """Rows beyond it go on beside their neighbours, and are cut off by who asked."""
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """What forward passes run in."""
         self.graphs: dict[tuple[int, int, int, float], Graph] = {}
@@ -294,7 +303,7 @@ class Generator:
         state.entropies.index_copy_(1, state.step, entropy)
         state.ended.logical_or_(torch.isin(drawn[:, 0], self.end_ids))
         state.token.copy_(drawn)
-        state.position.add_(1)
+        state.position.add_(1).clamp_(max=self.last_place)
         state.step.add_(1)
 
     def collect(self, home: State, max_tokens: int) -> list[Answer]:

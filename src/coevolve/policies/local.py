@@ -28,12 +28,12 @@ class LocalPolicy:
             return []
         tokenizer = self.loaded.tokenizer
         ids = [render(tokenizer, prompt.messages) for prompt in prompts]
-        if any(grown := [self.outgrown(*pair) for pair in zip(prompts, ids, strict=True)]):
-            others = [prompt for prompt, over in zip(prompts, grown, strict=True) if not over]
+        rooms = [self.room(*pair, sampling.max_tokens) for pair in zip(prompts, ids, strict=True)]
+        if not all(rooms):
+            others = [prompt for prompt, room in zip(prompts, rooms, strict=True) if room]
             said = iter(self.answer(others, sampling))
             cut = Completion(text="", stop=StopReason.LENGTH)
-            return [cut if over else next(said) for over in grown]
-        room = self.room(ids, sampling.max_tokens)
+            return [next(said) if room else cut for room in rooms]
         seeds = [
             derive(sampling.seed, "answer", prompt.sample, *map(str, tokens))
             for prompt, tokens in zip(prompts, ids, strict=True)
@@ -44,7 +44,8 @@ class LocalPolicy:
 
             rule = Grammar(self.loaded, sampling.json_schema, len(ids))
         began = time.perf_counter()
-        answers = self.generator.generate(ids, seeds, room, sampling.temperature, rule)
+        drawn = self.generator.generate(ids, seeds, max(rooms), sampling.temperature, rule)
+        answers = [answer.within(room) for answer, room in zip(drawn, rooms, strict=True)]
         seconds = (time.perf_counter() - began) / len(prompts)
         return [
             Completion(
@@ -66,21 +67,18 @@ class LocalPolicy:
         most: int = self.loaded.model.config.get_text_config().max_position_embeddings
         return most
 
-    def outgrown(self, prompt: Prompt, ids: list[int]) -> bool:
-        """Whether a dialogue has become too long to go on, which is its end and no error."""
-        going = any(message.role == "assistant" for message in prompt.messages)
-        return going and len(ids) >= self.context
+    def room(self, prompt: Prompt, ids: list[int], max_tokens: int) -> int:
+        """How many tokens may be drawn before the model's context is full.
 
-    def room(self, ids: list[list[int]], max_tokens: int) -> int:
-        """How many tokens may be drawn before the longest prompt fills the model's context."""
+        That a dialogue has become too long to go on is its end and no error.
+        """
         context = self.context
-        longest = max(map(len, ids))
-        if longest >= context:
+        if len(ids) >= context and not prompt.going:
             raise PolicyError(
-                f"a prompt of {longest} tokens does not fit into the {context} tokens that "
+                f"a prompt of {len(ids)} tokens does not fit into the {context} tokens that "
                 f"'{self.name}' can read; shorten the prompt or take another model"
             )
-        return min(max_tokens, context - longest)
+        return max(0, min(max_tokens, context - len(ids)))
 
 
 def render(tokenizer: Any, messages: tuple[Message, ...]) -> list[int]:

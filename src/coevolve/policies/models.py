@@ -123,7 +123,21 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
     if tokenizer.chat_template is None:
         tokenizer.chat_template = PLAIN
     tokenizer.clean_up_tokenization_spaces = False  # what is judged is what was said
-    return Loaded(name, folder, model.to(chosen), tokenizer)
+    return Loaded(name, folder, moved(name, model, chosen), tokenizer)
+
+
+def moved(name: str, model: Any, device: Any) -> Any:
+    """The model on the device, if that has room for it."""
+    import torch
+
+    try:
+        return model.to(device)
+    except torch.OutOfMemoryError as error:
+        size = model.get_memory_footprint() / 2**30
+        raise PolicyError(
+            f"OUT OF MEMORY: the weights of '{name}' take {size:.1f} GiB, and {device} has no room "
+            f"for them; take another device, or a smaller model ({str(error)[:120]})"
+        ) from None
 
 
 @contextmanager

@@ -59,6 +59,8 @@ class Request(NamedTuple):
     sampling: Sampling
     schema: dict[str, object] | None
     """The parsed JSON schema of the sampling."""
+    going: bool = False
+    """Whether a dialogue goes on."""
 
     def body(self, dialect: Dialect, extra: Mapping[str, object]) -> dict[str, object]:
         """Everything of the HTTP body but the model and the messages."""
@@ -91,6 +93,11 @@ class Trouble(Exception):
         self.status = status
         """HTTP status, 0 if none came or if its body was not as promised."""
         self.retry_after_s = retry_after_s
+
+    @property
+    def full(self) -> bool:
+        """Whether the messages are too long for the model."""
+        return self.status == 400 and "context" in self.reason.lower()
 
     @property
     def may_pass(self) -> bool:
@@ -168,8 +175,7 @@ def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
         raise Trouble(f"no choices in the response: {str(answer)[:200]}") from None
     if text is None and isinstance(refusal, str):
         text = refusal
-    # Nothing but hidden reasoning before the limit, or before a filter, is an answer of the model.
-    if text is None and reason in ("length", "content_filter"):
+    if text is None and isinstance(reason, str):  # it ended after nothing but hidden reasoning
         text = ""
     if not isinstance(text, str):
         raise Trouble(f"no text in the response: content is {text!r:.100}")

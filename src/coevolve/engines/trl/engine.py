@@ -1,5 +1,6 @@
 """The TRL engine: opens the stage's folder, trains in it, and leaves a policy there."""
 
+import math
 import os
 import shutil
 import time
@@ -103,6 +104,8 @@ class TrlEngine:
         if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
             if main:
                 folder.take_policy(last[1], loaded)
+                if stage.kind == "warm":
+                    folder.note_skills("after", load(str(folder.policy), stage.device))
             return self.close(parts, observer, began)
         with (
             quiet(),
@@ -155,6 +158,9 @@ class TrlEngine:
             if len(domains) > 1:
                 raise UserError("a domain with tools cannot be mixed with others in one stage")
             options["environment_factory"] = environment(turning[0], tasks)
+        elif turning and stage.recipe.generator != "local":
+            named = f"generator '{stage.recipe.generator}'"
+            raise UserError(f"{named} cannot play tasks of several turns; use local")
         machine = self.machine(stage, loaded, max((domain.turns for domain in turning), default=1))
         chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
         trainer = Trainer(
@@ -192,7 +198,7 @@ class TrlEngine:
             def _get_train_sampler(self, dataset: Any = None) -> Any:
                 return torch.utils.data.SequentialSampler(dataset or self.train_dataset)
 
-        return InOrder(
+        trainer = InOrder(
             loaded.model,
             args=on_one_gpu(SFTConfig(output_dir=str(folder.checkpoints), **chosen)),
             train_dataset=dataset(
@@ -201,6 +207,9 @@ class TrlEngine:
             processing_class=loaded.tokenizer,
             peft_config=adapters(stage, loaded),
         )
+        if lines := folder.lines():  # TRL's own count begins at zero again
+            trainer._total_train_tokens = int(lines[-1].get("tokens", 0))
+        return trainer
 
     def machine(self, stage: Stage, loaded: Loaded, turns: int) -> settings.Machine:
         return settings.Machine(
@@ -247,11 +256,16 @@ class TrlEngine:
             stopped=observer.stopped,
             rollouts=len(lines) * each,
             tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
-            seconds=time.perf_counter() - began,
-            metrics={k: v for k, v in lines[-1].items() if k != "step"} if lines else {},
+            seconds=observer.earlier_s + time.perf_counter() - began,
+            metrics=finite(lines[-1]) if lines else {},
             skills=folder.skills(),
         )
         return folder.finish(result) if main else result
+
+
+def finite(line: dict[str, float]) -> dict[str, float]:
+    """The metrics of a step that are numbers; why a stage stopped tells of the others."""
+    return {name: value for name, value in line.items() if name != "step" and math.isfinite(value)}
 
 
 def on_one_gpu(arguments: Any) -> Any:

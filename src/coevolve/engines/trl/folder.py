@@ -34,6 +34,8 @@ from coevolve.policies.models import Loaded
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
 """Any of these tells that a stage has come to its first step."""
+KEPT = 3
+"""Newest checkpoints that are kept."""
 LANGUAGE = 2_000
 """Tokens that a vocabulary of a natural language has at least."""
 TRAINER_FILES = (
@@ -101,10 +103,11 @@ class StageFolder:
 
     def load(self) -> tuple[Stage, list[Task]]:
         """What the folder was opened for."""
-        lines = (self.path / "tasks.jsonl").read_text("utf-8").splitlines()
+        with (self.path / "tasks.jsonl").open(encoding="utf-8", newline="\n") as lines:
+            tasks = [Task.model_validate_json(line) for line in lines]
         stage = read(self.path / STAGE)
         stage.pop("tasks")
-        return Stage(folder=self.path, **stage), [Task.model_validate_json(line) for line in lines]
+        return Stage(folder=self.path, **stage), tasks
 
     def result(self) -> Result | None:
         """What came of the stage, if it is done."""
@@ -130,6 +133,13 @@ class StageFolder:
     def complete(self, step: int, good: bool) -> None:
         """Mark a checkpoint as whole; `good` tells whether the watch was calm."""
         write(self.checkpoints / f"checkpoint-{step}" / COMPLETE, json.dumps({"good": good}))
+
+    def rotate(self) -> None:
+        """Drop old checkpoints, but not the newest that was good."""
+        newest = sorted(self.all_checkpoints(), reverse=True)
+        for checkpoint in newest[KEPT:]:
+            if checkpoint != self.last(good=True):
+                shutil.rmtree(checkpoint[1])
 
     def last(self, good: bool = False) -> tuple[int, Path] | None:
         """The newest whole checkpoint, or the newest that was good."""

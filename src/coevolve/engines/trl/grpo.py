@@ -7,6 +7,7 @@ which, who draws the tokens, and what the log-probabilities were when the loss w
 import time
 from pathlib import Path
 from pickle import UnpicklingError
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -55,6 +56,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.drawn: tuple[Any, ...] = ()
         self.drawing_s = 0.0
         self.columns: Columns
+        self.dead: Tensor
+        self.said: dict[int, list[int]] = {}
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
@@ -122,8 +125,12 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
+        self.said = {row: [] for row in range(len(inputs))}
         self.measure_drift()
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
+        batch["advantages"][self.dead[self.first : self.first + len(inputs)]] = 0.0
+        self._metrics["train"]["frac_reward_zero_std"][-1] = self.dead.float().mean().item()
         if self.sieve.filters:
             keep, told = self.sieve.keep(self.columns, self.accelerator)
             batch["advantages"] = batch["advantages"] * keep
@@ -152,8 +159,10 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             found = super()._generate_single_turn(prompt_ids, *args, **kwargs)
             self.drawing_s += time.perf_counter() - began
             return found
-        seeds = self.seeds(self.turn, list(range(len(prompt_ids))))
-        answers = self.draw(prompt_ids, seeds, self.max_completion_length)
+        rows = self.asked(prompt_ids)
+        answers = self.draw(prompt_ids, self.seeds(self.turn, rows), self.max_completion_length)
+        for row, ids, answer in zip(rows, prompt_ids, answers, strict=True):
+            self.said[row] = [*ids, *answer.tokens]
         if not self.turn:
             self.entropies = [answer.entropies for answer in answers]
         self.turn += 1
@@ -161,6 +170,17 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             [list(answer.tokens) for answer in answers],
             [list(answer.logprobs) for answer in answers],
         )
+
+    def asked(self, prompt_ids: list[list[int]]) -> list[int]:
+        """Which rows are asked again after tool calls; they come in order, and begin alike."""
+        rows = iter(self.said.items())
+        return [next(row for row, said in rows if ids[: len(said)] == said) for ids in prompt_ids]
+
+    def _calculate_rewards(self, *args: Any) -> Tensor:
+        rewards: Tensor = super()._calculate_rewards(*args)
+        groups = rewards.view(-1, self.num_generations)
+        self.dead = (groups == groups[:, :1]).all(1).repeat_interleave(self.num_generations)
+        return rewards
 
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
@@ -245,9 +265,10 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
             gap = ((self.scored - sampled).abs() * mask).nan_to_num()
             mean = gap.sum() / mask.sum().clamp(min=1)
-            values = self.accelerator.reduce(torch.stack([mean, gap.max()]), "mean").tolist()
-            self._metrics["train"]["logprob_gap"].append(values[0])
-            self._metrics["train"]["logprob_gap_max"].append(values[1])
+            means, most = self.accelerator.gather(torch.stack([mean, gap.max()])[None]).T.tolist()
+            metrics = self._metrics["train"]
+            metrics["logprob_gap"].append(fmean(means))
+            metrics["logprob_gap_max"] = [max([*metrics["logprob_gap_max"], *most])]
         return loss
 
     def measure_drift(self) -> None:

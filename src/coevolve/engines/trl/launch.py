@@ -1,9 +1,11 @@
 """Training in several processes: this module is started once per process by torchrun."""
 
 import json
+import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError, EngineError
@@ -12,11 +14,13 @@ from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.engines.trl.folder import StageFolder
 
 LOOK_EVERY_S = 0.5
+FAILURE = "failure.json"
 
 
 def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
     """Start the processes, pass their progress on, and wait for the result."""
-    log = folder.path / "processes.log"
+    log, failure = folder.path / "processes.log", folder.path / FAILURE
+    failure.unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(stage.processes), "--module", __spec__.name]
     with (
@@ -42,7 +46,6 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
             running.terminate()
     result = folder.result()
     if result is None:
-        failure = folder.path / "failure.json"
         if failure.exists():
             raise EngineError(json.loads(failure.read_text("utf-8"))["error"])
         last = log.read_text("utf-8", errors="replace").strip().splitlines()[-1:]
@@ -53,17 +56,22 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
 def main() -> None:
     """One of the processes; it ends with the one that launched it."""
     follow_input()
+    import torch
+
     from coevolve.engines.trl.engine import TrlEngine
 
     folder = StageFolder(Path(sys.argv[1]))
-    failure = folder.path / "failure.json"
-    failure.unlink(missing_ok=True)
-    stage, tasks = folder.load()
     try:
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        stage, tasks = folder.load()
         TrlEngine().run(stage, tasks, folder, None)
-    except CoevolveError as error:
-        failure.write_text(json.dumps({"error": str(error)}), "utf-8")
-        sys.exit(2)
+    except Exception as error:
+        words = str(error) if isinstance(error, CoevolveError) else repr(error)
+        # What others fail of after the first is that it is gone.
+        with suppress(FileExistsError), (folder.path / FAILURE).open("x", encoding="utf-8") as file:
+            json.dump({"error": words}, file)
+        raise
 
 
 if __name__ == "__main__":

@@ -48,7 +48,9 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         self.watch = Watch(stage.limits)
         self.stopped: str | None = None
         self.last: dict[str, float] = {}
-        for line in folder.lines():  # what the watch had seen before the stage was cut off
+        self.earlier_s = 0.0
+        for line in folder.lines():  # what was seen before the stage was cut off
+            self.earlier_s += line["seconds"]
             self.watch.see({name: value for name, value in line.items() if name != "step"})
         self.began = self.step_began = time.perf_counter()
         self.first_step = 0
@@ -87,3 +89,4 @@ class Observer(TrainerCallback):  # type: ignore[misc]
             self.recorder.flush()
         if state.is_world_process_zero:
             self.folder.complete(state.global_step, self.watch.calm)
+            self.folder.rotate()

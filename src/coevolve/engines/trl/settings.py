@@ -86,8 +86,7 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
         Setting("logging_nan_inf_filter", False, "a NaN must be seen, not averaged away"),
         Setting("save_strategy", "steps", "a killed run goes on from the last checkpoint"),
         Setting("save_steps", every, "a tenth of the stage is lost at most, or a quarter"),
-        Setting("save_total_limit", max(3, 1 + -(-(stage.limits.patience - 1) // every)),
-                "the last good checkpoint outlives those that the watch sees going wrong"),
+        Setting("save_total_limit", None, "the engine drops old ones, but not the last good"),
         Setting("report_to", stage.tracking, "tracking"),
         Setting("disable_tqdm", True, "progress is reported to the caller"),
     ]  # fmt: skip

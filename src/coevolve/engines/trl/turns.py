@@ -2,12 +2,12 @@
 
 import functools
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.turns import Episode, TurnDomain
-from coevolve.policies.generate import Answer
 from coevolve.policies.local import render
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
         answers = trainer.draw(ids, trainer.seeds(turn, rows), max(rooms))
         turn += 1
         for dialogue, drawn, room in zip(playing, answers, rooms, strict=True):
-            answer = fitting(drawn, room)
+            answer = drawn.within(room)
             dialogue.say(list(answer.tokens), True, list(answer.logprobs))
             dialogue.entropies += answer.entropies
             dialogue.text = tokenizer.decode(answer.tokens, skip_special_tokens=True)
@@ -76,24 +76,29 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
     return dialogues
 
 
-def fitting(answer: Answer, room: int) -> Answer:
-    """As much of an answer as a dialogue has room for, however much room its neighbours have."""
-    if len(answer.tokens) <= room:
-        return answer
-    return Answer(answer.tokens[:room], answer.logprobs[:room], answer.entropies[:room], False)
-
-
 def reply_ids(tokenizer: Any, reply: str) -> list[int]:
     """The tokens between the end of one answer and the beginning of the next."""
-    before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": "-"}]
-    after = [*before, {"role": "user", "content": reply}]
-    short: list[int] = tokenizer.apply_chat_template(before, tokenize=True, return_dict=False)
-    whole: list[int] = tokenizer.apply_chat_template(
-        after, tokenize=True, return_dict=False, add_generation_prompt=True
-    )
-    if tokenizer.eos_token_id in short:  # what follows the end token belongs to the reply
-        short = short[: len(short) - short[::-1].index(tokenizer.eos_token_id)]
-    return whole[len(short) :]
+    heard = behind(tokenizer, {"role": "user", "content": reply})
+    if tokenizer.eos_token_id in behind(tokenizer):  # it ends the answer, and was drawn with it
+        return heard[heard.index(tokenizer.eos_token_id) + 1 :]
+    return heard
+
+
+def behind(tokenizer: Any, *turns: dict[str, str]) -> list[int]:
+    """What stands behind an answer: all that two dialogues with different answers have in common.
+
+    Templates may write an answer otherwise once another turn follows it.
+    """
+    one, other = (
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": "-"}, {"role": "assistant", "content": said}, *turns],
+            tokenize=True, return_dict=False, add_generation_prompt=bool(turns),
+        )
+        for said in ("0", "1")
+    )  # fmt: skip
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return list(one[len(one) - same :])
 
 
 def environment(domain: TurnDomain, tasks: list[Task]) -> type:
