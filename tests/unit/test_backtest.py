@@ -45,7 +45,7 @@ def choose(incumbent: dict[int, float], challenger: dict[int, float], **rule: fl
 def test_without_a_proposal_that_is_what_is_said() -> None:
     one = Candidate("incumbent", SPACE.defaults())
     choice = backtest(one, [], lambda _: answers({3: 0.5}, 40, 5), BacktestRule(), 0)
-    assert choice.words.startswith("no other knobs were proposed: the incumbent stays. incumbent:")
+    assert choice.words.startswith("there are no other knobs to try: the incumbent stays. ")
 
 
 def test_more_signal_wins() -> None:
@@ -75,6 +75,12 @@ def test_less_or_equal_signal_does_not() -> None:
 def test_forgetting_what_is_solved_is_held_against_a_proposal() -> None:
     assert choose({3: 1.0, 8: 0.1}, {8: 0.5}, most_forgotten=0.5) == "incumbent"
     assert choose({3: 1.0, 8: 0.1}, {3: 1.0, 8: 0.5}, most_forgotten=0.5) == "frontier"
+    one, other = Candidate("incumbent", SPACE.defaults()), Candidate("frontier", SPACE.random(1))
+    rates = {id(one.knobs): {3: 1.0, 8: 0.1}, id(other.knobs): {8: 0.5}}
+    choice = backtest(
+        one, [other], lambda knobs: answers(rates[id(knobs)], 40, 5), BacktestRule(), 0
+    )
+    assert "leaves out too much of what is solved: the incumbent stays" in choice.words
     lost = forgotten(cells_of(answers({8: 0.5}, 40, 1)), cells_of(answers({3: 1.0}, 40, 1)))
     assert (lost.value, lost.successes == lost.n) == (1.0, True)
     assert 0 < lost.low < lost.high == 1

@@ -59,6 +59,29 @@ def test_noise_is_kept_nearly_always() -> None:
     assert sum(kept) >= 37
 
 
+def test_noise_in_many_solved_buckets_is_kept_nearly_always() -> None:
+    """With a rate at which some seem solved by luck, and all have a chance to fall."""
+    rates, rule = dict.fromkeys(range(3, 13), 0.88), GateRule()
+    kept = [
+        judge(measured(rates, 40, seed), measured(rates, 40, seed + 1_000), rule, 0).keep
+        for seed in range(60)
+    ]
+    assert sum(kept) >= 54
+
+
+def test_a_bucket_is_protected_for_its_tasks_and_not_its_attempts() -> None:
+    before, after = (
+        [
+            one.model_copy(update={"sample": sample})
+            for one in measured({3: rate}, 8, 0)
+            for sample in range(4)
+        ]
+        for rate in (1.0, 0.0)
+    )
+    assert judge(before, after, GateRule(margin=1), 0).keep
+    assert not judge(before, after, GateRule(margin=1, least=8, solved=0.5), 0).keep
+
+
 def test_a_fall_is_reverted_and_a_rise_kept() -> None:
     low, high = measured({3: 0.4}, 300, 1), measured({3: 0.6}, 300, 2)
     fallen = judge(high, low, GateRule(), 0)

@@ -1,8 +1,10 @@
 """The rounds, with scripts for policies: what is kept, what is reverted, and what is proposed."""
 
+import time
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from coevolve.evolution.proposing import candidates
 from coevolve.evolution.rounds import Rounds, Standing
 from coevolve.harness.experiment import make_experiment
 from coevolve.ledger import approval
+from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.scripted import ScriptedPolicy
 
@@ -93,6 +96,80 @@ def test_reverted_twice_it_goes_back_to_the_first_knobs(tmp_path: Path) -> None:
     holes = [past.knobs["size3.hole_ratio"] for past in history]
     assert holes[0] < holes[1] == holes[2]
     assert [stage.model for stage, _ in engine.stages] == ["prioritised"] * 3
+
+
+def test_a_round_whose_training_was_stopped_is_reverted(tmp_path: Path) -> None:
+    """Though what it leaves, the policy that it began with, is no worse."""
+    rounds, engine = make(tmp_path / "run", "greedy", "greedy", "greedy", backtest={"on": False})
+    plain = engine.train
+
+    def stopped(stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        found = plain(stage, tasks, observe)
+        dead = int(stage.folder.parent.name) == 1
+        return found.model_copy(update={"stopped": "all groups are dead" if dead else None})
+
+    engine.train = stopped  # type: ignore[method-assign]
+    history = rounds.run().history
+    assert [past.verdict for past in history] == ["kept", "reverted", "kept"]
+    said = rounds.ledger.phase(1, "gate", dict)["words"]
+    assert said == "reverted: training was stopped: all groups are dead"
+    holes = [past.knobs["size3.hole_ratio"] for past in history]
+    assert holes[0] < holes[1] == holes[2]
+
+
+class Impossible:
+    """Wants boards of which there are none, although each knob could be so."""
+
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        return [Proposal(knobs={"detour.min": 2, "detour.max": 1}, explanation="trust me")]
+
+
+@pytest.mark.parametrize("probed", [True, False])
+def test_knobs_that_make_no_tasks_are_refused_and_the_run_goes_on(
+    tmp_path: Path, probed: bool
+) -> None:
+    tight = {"size3.data_ratio": 1.0, "agents2.share": 1.0, "detour.min": 1, "detour.max": 4}
+    rule = {"on": probed, "tasks": 8, "samples": 2}
+    rounds, _ = make(tmp_path / "run", "greedy", "greedy", knobs=tight, rounds=2, backtest=rule)
+    rounds.engineers = lambda _: {"impossible": Impossible}  # type: ignore[assignment]
+    rounds.run()
+    assert rounds.ledger.state() == "done"
+    chosen = rounds.ledger.phase(0, "backtest", dict)
+    assert chosen["chosen"] == "incumbent"
+    assert "the tasks of impossible cannot be made: these knobs cannot be met" in chosen["words"]
+
+
+def test_what_failed_is_paid_for(tmp_path: Path) -> None:
+    class Paid:
+        policy = SimpleNamespace(
+            usage=SimpleNamespace(prompt_tokens=9, completion_tokens=1, cost=1.0)
+        )
+
+        def propose(self, view: View, seed: int) -> list[Proposal]:
+            self.policy.usage.cost, self.policy.usage.prompt_tokens = 3.5, 109
+            raise OSError("gone")
+
+    rounds, _ = make(tmp_path / "run", "greedy", "greedy", rounds=2)
+    rounds.engineers = lambda _: {"paid": Paid}  # type: ignore[assignment]
+    rounds.run()
+    proposed = rounds.ledger.phase(0, "propose", dict)
+    assert proposed["proposals"]["paid"][0]["failure"] == "OSError: gone"
+    assert (proposed["spent"]["tokens"], proposed["spent"]["money"]) == (100, 2.5)
+
+
+def test_seconds_of_a_phase_that_broke_off_are_spent(tmp_path: Path) -> None:
+    rounds, engine = make(tmp_path / "run", "greedy", rounds=1)
+
+    def broken(*_: Any) -> Result:
+        time.sleep(0.3)
+        raise KeyboardInterrupt
+
+    engine.train = broken  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        rounds.run()
+    (stopped,) = rounds.ledger.events("stopped")
+    assert stopped.payload["spent"]["seconds"] >= 0.3
+    assert spent_so_far(rounds.ledger).seconds >= 0.3
 
 
 def test_named_shares_are_all_there_is_of_their_group(tmp_path: Path) -> None:

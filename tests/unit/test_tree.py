@@ -98,6 +98,16 @@ def test_a_backtest_rejects_before_anything_is_trained(tmp_path: Path) -> None:
     assert not (tmp_path / "run" / "rounds" / "01" / "stage").exists()
 
 
+def test_knobs_that_make_no_tasks_are_rejected(tmp_path: Path) -> None:
+    tight = {"size3.data_ratio": 1.0, "agents2.share": 1.0, "detour.min": 2, "detour.max": 2}
+    tree = make_tree(
+        tmp_path / "run", Listed({"factor": "knobs", "value": tight}, GOOD), versions=2
+    )
+    tree.run()
+    assert [version.verdict for version in tree.versions] == ["root", "rejected", "kept"]
+    assert "its tasks cannot be made: these knobs" in tree.versions[1].words
+
+
 class Noting(Listed):
     """Remembers what people asked for."""
 

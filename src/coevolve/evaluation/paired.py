@@ -11,6 +11,8 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 
 RESAMPLES = 4_000
+TAIL = 0.025
+"""Beyond either end of an interval."""
 AT_ONCE = 2_000_000
 """Drawn numbers in memory."""
 
@@ -33,8 +35,10 @@ class Difference(NamedTuple):
         return self._asdict()
 
 
-def paired(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Difference:
-    """The change over tasks: 95 % bootstrap interval, and a two-sided sign test."""
+def paired(
+    before: Sequence[float], after: Sequence[float], seed: int = 0, tail: float = TAIL
+) -> Difference:
+    """The change over tasks: bootstrap interval, of 95 % unless told, and a two-sided sign test."""
     if len(before) != len(after):
         raise ValueError(f"{len(before)} results before, {len(after)} after: not the same tasks")
     changes = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
@@ -47,7 +51,7 @@ def paired(before: Sequence[float], after: Sequence[float], seed: int = 0) -> Di
     means = np.concatenate(
         [changes[rng.integers(n, size=(rows, n))].mean(axis=1) for rows in portions(n)]
     )
-    low, high = np.quantile(means, (0.025, 0.975))
+    low, high = np.quantile(means, (tail, 1 - tail))
     return Difference(float(changes.mean()), float(low), float(high), p, n)
 
 

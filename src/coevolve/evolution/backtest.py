@@ -155,7 +155,9 @@ def explain(best: Probe, probes: Sequence[Probe], rule: BacktestRule) -> str:
             line += f", forgets {probe.forgotten.value:.0%} of what is solved"
         lines.append(f"{line}, at {probe.tokens.mean:.0f} tokens a rollout")
     if len(probes) == 1:
-        why = "no other knobs were proposed: the incumbent stays"
+        why = "there are no other knobs to try: the incumbent stays"
+    elif best is probes[0] and any(probe.better >= rule.confidence for probe in probes[1:]):
+        why = "what carries more signal leaves out too much of what is solved: the incumbent stays"
     elif best is probes[0]:
         why = f"no proposal is better with {rule.confidence:.0%} confidence: the incumbent stays"
     else:

@@ -95,7 +95,10 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         if standing.best.gate != standing.gate:
             best = run.measuring.measure(standing.best.policy, gate, standing.best.gate)
         facts = gate_facts(after, began)
-        verdict = judge_twice(before, best, after, run.experiment.gate, run.experiment.seed)
+        rule = run.experiment.gate
+        verdict = judge_twice(before, best, after, rule, run.experiment.seed)
+        if rule.on and (why := trained.result.stopped):
+            verdict = verdict._replace(keep=False, words=f"reverted: training was stopped: {why}")
         return {**verdict.as_json(), **facts}
 
     measured = run.ledger.phase(number, "dev", dev)

@@ -99,10 +99,17 @@ class Measuring:
         folder: Path,
     ) -> list[Rollout]:  # fmt: skip
         """Several attempts at fresh train tasks, drawn as in training."""
-        seed = derive(self.plan.seed, "probe", number)
-        tasks = list(self.domain.generate(knobs, rule.tasks, seed, Split.TRAIN, self.workers))
+        seed, tasks = self.probe_seed(number), self.probe_tasks(knobs, rule, number)
         sampling = Sampling(temperature=recipe.temperature, max_tokens=recipe.max_tokens, seed=seed)
         return self.ask(checkpoint, tasks, sampling, rule.samples, folder)
+
+    def probe_seed(self, number: int) -> int:
+        return derive(self.plan.seed, "probe", number)
+
+    def probe_tasks(self, knobs: Knobs, rule: BacktestRule, number: int) -> list[Task]:
+        """Fresh train tasks; a `KnobError` if the knobs cannot make so many."""
+        seed = self.probe_seed(number)
+        return list(self.domain.generate(knobs, rule.tasks, seed, Split.TRAIN, self.workers))
 
     def ask(
         self, checkpoint: str, tasks: list[Task], sampling: Sampling, samples: int, folder: Path

@@ -13,6 +13,7 @@ from coevolve.engineers.reach import apply
 from coevolve.evolution.backtest import Candidate
 from coevolve.harness.budget import Spent
 from coevolve.harness.rules import MOST_PROPOSALS
+from coevolve.policies.base import used
 
 Said = TypeVar("Said")
 Make = Callable[[], Engineer]
@@ -69,8 +70,22 @@ def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[
 
 def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Proposal]:
     """The proposals of an engineer; its failure is data, also that it cannot be loaded."""
-    found, failure = waited_for(lambda: make().propose(view, seed), patience_s)
-    return [Proposal(failure=failure)] if failure else found[:MOST_PROPOSALS]
+    began: list[tuple[object, int, float]] = []
+
+    def work() -> list[Proposal]:
+        engineer = make()
+        policy = getattr(engineer, "policy", None)
+        began.append((policy, *used(policy)))
+        return engineer.propose(view, seed)
+
+    found, failure = waited_for(work, patience_s)
+    if not failure:
+        return found[:MOST_PROPOSALS]
+    failed = Proposal(failure=failure)
+    for policy, tokens, money in began:  # what it took is counted all the same
+        now = used(policy)
+        failed = failed.model_copy(update={"tokens": now[0] - tokens, "money": now[1] - money})
+    return [failed]
 
 
 def recordable(proposal: Proposal) -> dict[str, Any]:

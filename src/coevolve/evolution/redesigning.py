@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from coevolve.core.errors import KnobError
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
@@ -13,6 +14,8 @@ from coevolve.evolution.backtest import Candidate, backtest
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.run import Run, Standing
+from coevolve.evolution.training import own_tasks, seed_of
+from coevolve.harness.harness import Harness
 from coevolve.harness.rules import MOST_REVISIONS
 
 MOST_WORDS = 300
@@ -36,7 +39,9 @@ def redesign(run: Run, number: int, standing: Standing) -> Standing:
     def work() -> dict[str, Any]:
         began = time.monotonic()
         incumbent = Candidate("incumbent", standing.knobs, standing.words)
-        choice = backtest(incumbent, usable, answer, rule, seed)
+        able, unable = makeable(run, number, usable)
+        choice = backtest(incumbent, able, answer, rule, seed)
+        choice = choice._replace(words="; ".join([choice.words, *unable]))
         return {**choice.as_json(), "spent": spent_on(asked, began)}
 
     choice = run.ledger.phase(number, "backtest", work)
@@ -74,6 +79,20 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
         view = view._replace(note=note, returned=returned or "nothing that can be used")
     run.say(f"round {number}: sent back {MOST_REVISIONS + 1} times: the incumbent stays")
     return []
+
+
+def makeable(run: Run, number: int, usable: list[Candidate]) -> tuple[list[Candidate], list[str]]:
+    """The candidates whose tasks can be made, and why those of the others cannot."""
+    experiment, able, unable = run.experiment, [], []
+    for one in usable:
+        harness = Harness(knobs=dict(one.knobs), recipe=experiment.recipe)
+        try:
+            run.measuring.probe_tasks(one.knobs, experiment.backtest, number)
+            own_tasks(run.domain, harness, seed_of(run, number + 1), experiment.lessons)
+            able.append(one)
+        except KnobError as error:
+            unable.append(f"the tasks of {one.name} cannot be made: {error}")
+    return able, unable
 
 
 def unusable(proposals: Mapping[str, list[dict[str, Any]]]) -> list[str]:

@@ -3,14 +3,17 @@
 import time
 from typing import Any
 
+from coevolve.core.errors import KnobError
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
+from coevolve.evolution.backtests.backtested import Backtested
 from coevolve.evolution.backtests.patches import backtest_patch
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.redesigning import folder_name
+from coevolve.evolution.training import own_tasks
 from coevolve.evolution.tree import Tree
-from coevolve.harness.patch import Patch
+from coevolve.harness.patch import Patch, patched
 from coevolve.harness.version import Version
 
 
@@ -28,7 +31,14 @@ def backtest(tree: Tree, parent: Version, patch: Patch) -> dict[str, Any]:
 
     seed = derive(tree.evolution.seed, "backtest", parent.number)
     domain = tree.measuring.domain
-    found = backtest_patch(patch, parent, tree.ledger.folder, domain, probe, rule, seed)
+    try:
+        if patch.factor == "knobs":
+            harness = patched(parent.harness, patch)
+            own_tasks(domain, harness, tree.order(parent.number, harness).seed)
+        found = backtest_patch(patch, parent, tree.ledger.folder, domain, probe, rule, seed)
+    except KnobError as error:
+        words = f"its tasks cannot be made: {error}"
+        found = Backtested(passed=False, words=words, prediction="unclear")
     return {**found.model_dump(mode="json"), "spent": spent_on(asked, began)}
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
+from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engineering.mixing import with_lessons
 from coevolve.engines.base import Engine, Observe, Result, Stage
@@ -28,12 +29,11 @@ class Trained(NamedTuple):
 
 def train(run: Run, number: int, standing: Standing) -> Trained:
     """The first phase of a round."""
-    seed = derive(run.experiment.seed, "round", number)
     harness = Harness(knobs=dict(standing.knobs), recipe=run.experiment.recipe)
 
     def work() -> dict[str, Any]:
         run.say(f"round {number}: training on tasks by {standing.author}")
-        folder = run.folder(number, "stage")
+        folder, seed = run.folder(number, "stage"), seed_of(run, number)
         stage = stage_of(run.experiment, harness, standing.policy, seed, folder)
         lessons = run.experiment.lessons
         return train_stage(run.engine, run.domain, stage, harness, run.observe, lessons)
@@ -45,6 +45,11 @@ def train(run: Run, number: int, standing: Standing) -> Trained:
     )
 
 
+def seed_of(run: Run, number: int) -> int:
+    """What the training of a round is drawn from."""
+    return derive(run.experiment.seed, "round", number)
+
+
 def stage_of(plan: Plan, harness: Harness, policy: str, seed: int, folder: Path) -> Stage:
     """The stage that a harness describes."""
     return Stage(
@@ -52,6 +57,14 @@ def stage_of(plan: Plan, harness: Harness, policy: str, seed: int, folder: Path)
         filters=harness.filters, style=plan.style, processes=plan.processes, seed=seed,
         folder=folder,
     )  # fmt: skip
+
+
+def own_tasks(domain: Domain, harness: Harness, seed: int, lessons: float = 0.0) -> list[Task]:
+    """What a stage with this seed trains on, but for lessons; a `KnobError` if that cannot be."""
+    count = harness.recipe.steps * harness.recipe.tasks
+    knobs, workers = domain.space.parse(harness.knobs), os.cpu_count() or 1
+    wanted = count - round(lessons * count)
+    return list(domain.generate(knobs, wanted, derive(seed, "tasks"), Split.TRAIN, workers))
 
 
 def train_stage(
@@ -67,10 +80,8 @@ def train_stage(
     Lessons in engineering among them are trained on, but are no evidence about the domain.
     """
     began = time.monotonic()
-    count, workers = stage.recipe.steps * stage.recipe.tasks, os.cpu_count() or 1
-    knobs, seed = domain.space.parse(harness.knobs), derive(stage.seed, "tasks")
-    own = list(domain.generate(knobs, count - round(lessons * count), seed, Split.TRAIN, workers))
-    tasks = with_lessons(own, count, seed)
+    own = own_tasks(domain, harness, stage.seed, lessons)
+    tasks = with_lessons(own, stage.recipe.steps * stage.recipe.tasks, derive(stage.seed, "tasks"))
     found = engine.train(stage, tasks, observe)
     spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)
     return {

@@ -1,7 +1,7 @@
 """What a run has spent.
 
 Invariant: it is summed from the ledger alone, so a resumed run counts nothing twice and forgets
-nothing.
+nothing but the seconds of a try that was killed outright.
 """
 
 from pydantic import ValidationError

@@ -46,6 +46,8 @@ class Ledger:
             raise LedgerError(f"there is no run in {folder}: {file} is missing; check the name")
         self._database = Database(file)
         self._lock = WriterLock(folder / "lock")
+        self._working: float | None = None
+        """When the phase that is being worked on was begun."""
         try:
             if not self._database.ready():
                 raise LedgerError(f"{file} is empty: the run never began; start it again")
@@ -110,9 +112,10 @@ class Ledger:
             by_hand = isinstance(error, KeyboardInterrupt | SystemExit)
             text = f"{type(error).__name__}: {error}".rstrip(": ")
             round, phase = events.place(self._database)
-            self.append(
-                "stopped" if by_hand else "failed", {"error": text}, round=round, phase=phase
-            )
+            facts: dict[str, Any] = {"error": text}
+            if self._working is not None:
+                facts["spent"] = {"seconds": time.monotonic() - self._working}
+            self.append("stopped" if by_hand else "failed", facts, round=round, phase=phase)
 
     def phase(self, round: int, name: str, work: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
         """The result of a phase: the recorded one, or else that of `work`, recorded now."""
@@ -126,11 +129,13 @@ class Ledger:
             if (event := self.find(once)) is None:
                 self.append("began", {}, round=round, phase=name)
                 started, clock = now(), time.monotonic()
+                self._working = clock
                 payload = work()
                 self.append(
                     "phase", payload, round=round, phase=name, once=once,
                     started=started, seconds=time.monotonic() - clock,
                 )  # fmt: skip
+                self._working = None
                 self.mend(once)
                 event = self.find(once)
             assert event is not None

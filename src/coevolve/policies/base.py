@@ -67,6 +67,12 @@ def tokens(completions: Iterable[Completion]) -> int:
     return sum(one.prompt_tokens + one.completion_tokens for one in completions)
 
 
+def used(policy: object) -> tuple[int, float]:
+    """Tokens and money that a policy has taken so far; none where it keeps no account."""
+    usage = getattr(policy, "usage", None)
+    return (usage.prompt_tokens + usage.completion_tokens, usage.cost) if usage else (0, 0.0)
+
+
 def cost(policy: Policy) -> float:
-    """What a policy has cost so far; nothing where it keeps no account."""
-    return float(getattr(getattr(policy, "usage", None), "cost", 0.0))
+    """What a policy has cost so far."""
+    return used(policy)[1]
