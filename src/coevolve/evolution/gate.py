@@ -43,9 +43,8 @@ def compared(
     broken = {}
     for name, members in protected.items():
         fall, rate = _change(members, seed, tail), _rate(members)
-        luck = (
-            rate.value - (rate.low + rate.high) / 2
-        )  # what is picked as high comes down by itself
+        # What is picked because it is high comes down by itself, to the middle of its interval.
+        luck = rate.value - (rate.low + rate.high) / 2
         if fall.mean < -rule.protected_fall and fall.high < -luck:
             broken[name] = fall
     return _change(pairs, seed), broken
