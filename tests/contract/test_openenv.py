@@ -3,8 +3,10 @@
 import json
 import os
 import pickle
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -90,6 +92,29 @@ def opened() -> Iterator[Callable[[str], ServedDomain]]:
 @pytest.fixture
 def served(guessing: str, opened) -> ServedDomain:
     return opened(guessing)
+
+
+KILLED = """
+import os, signal, time
+from coevolve.domains.openenv.process import started
+with started("lake") as address:
+    print(address, flush=True)
+    time.sleep(1)  # it has said all it has to say, and would go on
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_server_ends_with_whoever_started_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False
+    )
+    port = int(done.stdout.strip().rpartition(":")[2])
+    for _ in range(100):
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)):
+                return
+        time.sleep(0.1)
+    pytest.fail(f"the server still listens at {port}")
 
 
 def test_openenv_itself_accepts_the_server(guessing: str) -> None:

@@ -12,6 +12,11 @@ from select import select
 from coevolve.core.errors import DomainError
 
 PATIENCE_S = 120.0
+SERVE = (
+    "from coevolve.core.leaving import follow_input; follow_input(); "
+    "from runpy import run_module; run_module('coevolve', run_name='__main__')"
+)
+"""The command line, which ends with whoever started it, however that ends."""
 
 
 @contextmanager
@@ -19,9 +24,10 @@ def started(
     domain: str, *options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Iterator[str]:
     """The address of a new server of a domain, which ends with the block."""
-    command = [sys.executable, "-m", "coevolve", "serve-domain", domain, "--port", "0", *options]
+    command = [sys.executable, "-c", SERVE, "serve-domain", domain, "--port", "0", *options]
+    pipe = subprocess.PIPE
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=cwd,
         env={**os.environ, **(env or {})}, start_new_session=True,
     )  # fmt: skip
     try:
