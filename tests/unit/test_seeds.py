@@ -8,6 +8,7 @@ import pytest
 from arms import comparison
 from scipy import stats
 
+from coevolve.cli.compared import cells, how
 from coevolve.core.errors import UserError
 from coevolve.evaluation.arms import ArmResult, table
 from coevolve.evaluation.forest import caption, draw_forest
@@ -131,6 +132,28 @@ def test_other_tasks_are_not_compared() -> None:
 def test_a_failed_reference_leaves_rates_without_differences() -> None:
     rows = table([one for one in results(ARMS) if one.job.arm != "fixed"], "fixed")
     assert all(row.valid_change is None for row in rows)
+
+
+@pytest.mark.parametrize("kept", [(0,), (1, 2)])
+def test_one_pair_of_several_seeds_gives_no_difference(kept: tuple[int, ...]) -> None:
+    """Over tasks it would pass for one over seeds."""
+    arms = {"fixed": [0.4, 0.45, 0.5], "better": [0.9, 0.91, 0.92], "once": [0.9]}
+    rows = table([r for r in results(arms) if r.job.arm != "fixed" or r.job.seed in kept], "fixed")
+    found = {row.arm: row for row in rows}
+    better, once = found["better"], found["once"]
+    assert cells(found["fixed"])["seeds"] == str(len(kept))
+    assert cells(better)["seeds"] == f"3, {len(kept)} paired"
+    assert "over seeds (Student), differences paired by seed; of one seed, over tasks" in how(rows)
+    assert caption(rows).endswith("paired by seed; of one seed, over tasks")
+    if len(kept) == 1:
+        assert (better.valid_change, better.optimal_change, better.p_holm) == (None, None, None)
+        assert cells(better)["p"] == "-"
+        assert once.valid_change is not None
+        assert once.valid_change.over == "tasks"
+    else:
+        assert better.valid_change is not None
+        assert (better.valid_change.n, better.valid_change.over) == (2, "seeds")
+        assert (once.pairs, once.valid_change) == (0, None)
 
 
 def test_the_picture_says_what_n_is(tmp_path: Path) -> None:

@@ -62,4 +62,10 @@ def test_arms_are_compared_with_paired_intervals(tmp_path: Path) -> None:
     page = web.get("/compare/two").text
     assert 'href="/runs/two/frontier/seed-2"' in page
     assert web.get("/runs/two/frontier/seed-2").status_code == 200
+    assert "paired</small>" not in page
+    for seed in (1, 2):
+        (tmp_path / f"two/fixed/seed-{seed}/result.json").unlink()
+    assert web.get("/compare/two").text.count("<small>1 paired</small>") == 2
+    rows = web.get("/compare/two?format=json").json()["rows"]
+    assert {row["valid_change"] for row in rows} == {None}
     assert "two" in web.get("/compare").text

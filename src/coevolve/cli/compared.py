@@ -155,14 +155,20 @@ def part(
     return shown
 
 
+OVER = {
+    "seeds": "seeds (Student), differences paired by seed",
+    "tasks": "tasks (Wilson; paired bootstrap, sign test): more seeds tell more",
+}
+
+
 def how(rows: list[Row]) -> str:
     """What the intervals are, and of how many."""
-    tasks = f"{rows[0].tasks} fresh dev tasks per seed; 95 % intervals over"
-    if any(row.valid.over == "seeds" for row in rows):
-        words = f"{tasks} seeds (Student), differences paired by seed"
-    else:
-        words = f"{tasks} tasks (Wilson; paired bootstrap, sign test): more seeds tell more"
-    return f"{words}; * p < 0.05 after Holm's correction."
+    found = {row.valid.over for row in rows}
+    words = "; of one seed, over ".join(text for over, text in OVER.items() if over in found)
+    return (
+        f"{rows[0].tasks} fresh dev tasks per seed; 95 % intervals over {words}; * p < 0.05 after "
+        "Holm's correction."
+    )
 
 
 def cells(row: Row) -> dict[str, str]:
@@ -170,7 +176,7 @@ def cells(row: Row) -> dict[str, str]:
     totals, change = row.totals, row.valid_change
     star = "*" if row.p_holm is not None and row.p_holm < 0.05 else ""
     return {
-        "seeds": str(len(row.seeds)),
+        "seeds": row.counted,
         "valid %": in_percent(row.valid),
         "optimal %": in_percent(row.optimal),
         "valid - {reference}": in_percent(change, "+") if change else "-",

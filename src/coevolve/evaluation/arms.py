@@ -64,6 +64,8 @@ class Row(NamedTuple):
 
     arm: str
     seeds: tuple[int, ...]
+    pairs: int
+    """How many of its seeds the reference has, too."""
     valid: Mean
     optimal: Mean
     tasks: int
@@ -71,12 +73,19 @@ class Row(NamedTuple):
     by_seed: tuple[float, ...]
     """Valid rates."""
     valid_change: Change | None
-    """From the reference, over the seeds that both have; None for the reference itself."""
+    """From the reference, over the seeds that both have; None for the reference itself, and where
+    there are several seeds but not two pairs."""
     optimal_change: Change | None
     p_holm: float | None
     """p of the change of the valid rate, corrected for how many arms are compared."""
     totals: dict[str, float]
     """Mean per seed of what it did and took."""
+
+    @property
+    def counted(self) -> str:
+        """How many seeds, and how many are paired, if not all."""
+        n = len(self.seeds)
+        return f"{n}" if self.pairs == n else f"{n}, {self.pairs} paired"
 
     def as_json(self) -> dict[str, Any]:
         found = {
@@ -98,7 +107,7 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
     for result in results:
         found.setdefault(result.job.arm, {})[result.job.seed] = result
     against = found.get(reference, {})
-    rows = [row(arm, seeds, {} if arm == reference else against) for arm, seeds in found.items()]
+    rows = [row(arm, seeds, against) for arm, seeds in found.items()]
     compared = [r for r in rows if r.valid_change is not None and r.arm != UNTRAINED]
     corrected = holm([r.valid_change.p for r in compared if r.valid_change])
     by_arm = dict(zip((r.arm for r in compared), corrected, strict=True))
@@ -116,10 +125,12 @@ def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResul
                 f"{found[seed].job.name} and {against[seed].job.name} were measured on different "
                 "tasks; move one of them away, and it is run again"
             )
-    pairs = [(against[seed], found[seed]) for seed in both]
+    enough = len(both) > 1 or len(both) == len(found) == len(against)
+    pairs = [(against[seed], found[seed]) for seed in both if enough and found is not against]
     return Row(
         arm=arm,
         seeds=tuple(sorted(found)),
+        pairs=len(both),
         valid=mean_rate([result.valid for result in results]),
         optimal=mean_rate([result.optimal for result in results]),
         tasks=len(results[0].valid),

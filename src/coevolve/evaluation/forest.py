@@ -39,8 +39,8 @@ def draw_forest(rows: Sequence[Row], title: str, reference: str, path: Path) -> 
                 text, (1.02, y), xycoords=("axes fraction", "data"), va="center", fontsize=8,
                 color=INK, annotation_clip=False,
             )  # fmt: skip
-    most = max(len(row.seeds) for row in arms)
-    labels = [row.arm + (f" (n {len(row.seeds)})" if len(row.seeds) < most else "") for row in arms]
+    most = str(max(len(row.seeds) for row in arms))
+    labels = [row.arm + (f" (n {row.counted})" if row.counted != most else "") for row in arms]
     left.set_yticks(range(len(arms)), labels[::-1])
     left.set_ylim(-0.6, len(arms) - 0.4)
     left.set_xlabel("valid % on fresh held-out tasks")
@@ -70,10 +70,11 @@ def caption(arms: Sequence[Row]) -> str:
     tasks = arms[0].tasks
     if counts[-1] == 1:
         return f"n = 1 seed x {tasks} tasks; 95 % intervals over tasks: Wilson, paired bootstrap"
-    return (
+    words = (
         f"n = {seeds} seeds x {tasks} tasks; small dots are seeds; 95 % Student intervals over "
         "seeds, differences paired by seed"
     )
+    return f"{words}; of one seed, over tasks" if counts[0] == 1 else words
 
 
 def bar(axis: Any, y: float, estimate: Any, colour: str) -> None:
