@@ -25,6 +25,7 @@ from coevolve.harness.comparison import Comparison
 from coevolve.ledger.ledger import Ledger
 
 TESTS = str(Path(__file__).parents[1])
+ANY = Pretended().check
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(one: Comparison, output: Path, work: str = "arms:quick", **options: Any) -> Outcome:
     said: list[str] = []
     outcome = run_comparison(
-        one, output, Processes(2, **options), lambda line, left: said.append(line), work
+        one, output, Processes(2, **options), lambda line, left: said.append(line), work, ANY
     )
     assert said
     return outcome
@@ -148,11 +149,14 @@ def test_what_is_killed_every_time_fails(tmp_path: Path, monkeypatch: pytest.Mon
 SCRIPT = """
 import sys
 from pathlib import Path
-from arms import comparison
+from arms import Pretended, comparison
 from coevolve.cluster.comparing import run_comparison
 from coevolve.cluster.processes import Processes
 print("ready", flush=True)
-run_comparison(comparison(), Path(sys.argv[1]), Processes(2), lambda line, left: None, "arms:slow")
+run_comparison(
+    comparison(), Path(sys.argv[1]), Processes(2), lambda line, left: None, "arms:slow",
+    Pretended().check,
+)
 """
 
 
@@ -203,7 +207,7 @@ def test_what_no_machine_has_is_refused(tmp_path: Path, two_nodes: Any) -> None:
 
     cluster = RayCluster(two_nodes.address, cpus=3, gpus=1)
     with pytest.raises(UserError, match="asks for 3 CPUs and 1 GPUs, and no machine"):
-        run_comparison(comparison(), tmp_path, cluster, lambda line, left: None, "arms:quick")
+        run_comparison(comparison(), tmp_path, cluster, lambda line, left: None, "arms:quick", ANY)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -226,7 +230,7 @@ def test_a_lost_machine_changes_nothing(
             (tmp_path / "go").touch()
 
     cluster = RayCluster(two_nodes.address, cpus=1)
-    outcome = run_comparison(comparison(), tmp_path, cluster, kill, "arms:held")
+    outcome = run_comparison(comparison(), tmp_path, cluster, kill, "arms:held", ANY)
     assert killed
     assert outcome.failures == {}
     assert facts(outcome) == expected

@@ -84,6 +84,7 @@ def test_what_would_run_is_shown() -> None:
         (("main", "--steps", "2", "-r", "learning_rate=-1"), "recipe.learning_rate"),
         (("main", "--seeds", "-1"), "seeds = -1: Value error, give how many, 1 or more"),
         (("main", "--policy", "nope"), "no model 'nope'"),
+        (("main", "--policy", "greedy"), "policy 'greedy' cannot be trained"),
     ],
 )
 def test_mistakes_are_named(words: tuple[str, ...], said: str) -> None:
@@ -100,6 +101,23 @@ def test_a_dry_run_refuses_what_a_run_would(tmp_path: Path) -> None:
     file.write_text('name = "mine"\nseeds = 1\n[arms]\nfixed = { engineers = "fixed" }\n')
     with pytest.raises(UserError, match="engineers = 'fixed': give a list"):
         said_by(str(file), "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"),
+    [
+        ('style = "nonsense"', "unknown prompt style 'nonsense'"),
+        ('measured = { knobs = { "nonsense.knob" = 1 } }', "nonsense.knob"),
+        ('policy = "greedy"', "policy 'greedy' cannot be trained"),
+    ],
+)
+def test_what_no_arm_can_do_leaves_no_folder(tmp_path: Path, shared: str, said: str) -> None:
+    file, out = tmp_path / "mine.toml", tmp_path / "out"
+    file.write_text(f'name = "mine"\nseeds = 1\n[experiment]\n{shared}\n[arms]\nfixed = {{}}\n')
+    for words in (["--dry-run"], ["-o", str(out)]):
+        with pytest.raises(UserError, match=said):
+            said_by(str(file), *words)
+    assert not out.exists()
 
 
 def test_no_ray_cluster_is_said(tmp_path: Path) -> None:

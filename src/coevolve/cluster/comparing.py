@@ -16,14 +16,13 @@ from pydantic import ValidationError
 from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
-from coevolve.domains.registry import get_domain
 from coevolve.evaluation.arms import ArmResult, load_result
 from coevolve.evolution.arms import JOB
-from coevolve.evolution.assembly import check
+from coevolve.evolution.assembly import Refuse, check, check_plan
 from coevolve.harness.comparison import Comparison, Job
 from coevolve.ledger.payload import differences
 from coevolve.ledger.watching import finished_phases
-from coevolve.policies.models import find
+from coevolve.policies.models import check_trainable
 
 WORK = "coevolve.evolution.arms:run_arm"
 
@@ -40,11 +39,12 @@ class Outcome(NamedTuple):
 
 
 def run_comparison(
-    comparison: Comparison, output: Path, cluster: Cluster, say: Say, work: str = WORK
-) -> Outcome:
+    comparison: Comparison, output: Path, cluster: Cluster, say: Say, work: str = WORK,
+    refuse: Refuse = check_trainable,
+) -> Outcome:  # fmt: skip
     """Every arm with every seed; what an earlier command finished is not run again."""
     output = output.resolve()  # work may be done by processes that stand elsewhere
-    check_arms(comparison)
+    check_arms(comparison, refuse)
     jobs = {output / job.name: job for job in map(on_disk, comparison.jobs())}
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
@@ -66,13 +66,10 @@ def run_comparison(
     return Outcome([results[folder] for folder in jobs if folder in results], failures)
 
 
-def check_arms(comparison: Comparison) -> None:
+def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None:
     """Refuse what no arm can go by, before anything is begun."""
     jobs = comparison.jobs()
-    shared = jobs[0].experiment
-    domain = get_domain(shared.domain)
-    if shared.policy not in ("smollm2", *domain.scripts):
-        find(shared.policy)
+    domain = check_plan(jobs[0].experiment, refuse)
     for job in jobs:
         check(job.experiment, domain)
 

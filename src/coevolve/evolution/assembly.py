@@ -1,6 +1,6 @@
 """Putting a run together: from a plan to rounds or a tree that can be run or resumed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -35,24 +35,25 @@ from coevolve.policies.registry import check_policy
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
 
-
 Say = Callable[[str], None]
+Refuse = Callable[[str, Collection[str]], None]
+"""As an engine's `check`: takes a policy and a domain's scripts."""
 
 
 def create(
     experiment: Experiment, folder: Path, engine: Engine, observe: Observe, say: Say
 ) -> Rounds:
     """A new run in `folder`, or the same one again."""
-    check(experiment, check_plan(experiment, engine))
+    check(experiment, check_plan(experiment, engine.check))
     experiment = experiment.model_copy(update={"policy": anywhere(experiment.policy)})
     ledger = Ledger.create(folder.resolve(), experiment.model_dump(mode="json"))
     return assembled(experiment, ledger, engine, observe, say)
 
 
-def check_plan(plan: Plan, engine: Engine) -> Domain:
+def check_plan(plan: Plan, refuse: Refuse) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = get_domain(plan.domain)
-    engine.check(plan.policy, domain.scripts)
+    refuse(plan.policy, domain.scripts)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.measured.knobs)
@@ -100,7 +101,7 @@ def create_tree(
     grow: Grow | None = None,
 ) -> Evolving:  # fmt: skip
     """A new tree in `folder`, or the same one again; `grow` does the work of versions, if given."""
-    domain = check_plan(evolution, engine)
+    domain = check_plan(evolution, engine.check)
     domain.space.parse(evolution.harness.knobs)
     check_names(evolution.harness.reward, domain)
     if not evolution.trainers:

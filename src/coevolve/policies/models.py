@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,6 +93,14 @@ def find(name: str) -> str:
             "a hub id such as Qwen/Qwen3-4B, or an http address with #model"
         )
     return name
+
+
+def check_trainable(name: str, scripts: Collection[str]) -> None:
+    """Refuse what is no model with weights, without fetching any."""
+    if name in scripts:
+        raise UserError(f"policy '{name}' cannot be trained: {TRAINABLE}")
+    if name != "smollm2":
+        find(name)
 
 
 def anywhere(name: str) -> str:

@@ -32,7 +32,7 @@ from coevolve.engines.trl.sieve import Sieve
 from coevolve.harness.expression import expression
 from coevolve.harness.shaping import FACTS
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
-from coevolve.policies.models import TRAINABLE, Loaded, find, load, without_bars
+from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
 
 
 class Parts(NamedTuple):
@@ -55,8 +55,7 @@ class TrlEngine:
 
     def check(self, model: str, scripts: Collection[str]) -> None:
         """Refuse what is no model with weights."""
-        if model in scripts:
-            raise UserError(f"policy '{model}' cannot be trained: {TRAINABLE}")
+        check_trainable(model, scripts)
         find(model)
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
