@@ -44,6 +44,8 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
         ({"arms": {"a": {"enginers": ["fixed"]}}}, "enginers"),
         ({"arms": {"a": {}, "b": {"rounds": 3}}}, "arm b trains on 192 rollouts and a on 128"),
         ({"experiment": {"rounds": 0}}, "rounds"),
+        ({"experiment": {"budget": {"rollouts": 9}}}, "arm fixed has budget = {'rollouts': 9}"),
+        ({"arms": {"a": {}, "b": {"budget": {"seconds": 1}}}}, "arm b has budget"),
         ({"tasks": 1}, "tasks"),
         ({"sedes": 1}, "sedes"),
     ],

@@ -21,9 +21,7 @@ SHIPPED = {
     path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*.toml")
 }
 """Comparisons that come with the package, by name."""
-SHARED = (
-    "name", "domain", "policy", "style", "seed", "start", "knobs", "measured", "budget", "approval",
-)  # fmt: skip
+SHARED = ("name", "domain", "policy", "style", "seed", "start", "knobs", "measured", "approval")
 """Settings of the experiment that no arm may change."""
 UNTRAINED = "untrained"
 """In the place of an arm: the policy that all arms begin with."""
@@ -153,9 +151,15 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         if wrong := [key for key in arm if key in SHARED]:
             place = "give `seeds`" if wrong[0] == "seed" else "set it under [experiment]"
             raise UserError(f"{where}: arm {name} sets {wrong[0]}, which all arms share; {place}")
-    rollouts = {name: trained(found.experiment_of(name, 0)) for name in found.arms}
-    for name, count in rollouts.items():
-        if count != (first := rollouts[found.reference]):
+    experiments = {name: found.experiment_of(name, 0) for name in found.arms}
+    first = trained(experiments[found.reference])
+    for name, one in experiments.items():
+        if limits := one.budget.limits():
+            raise UserError(
+                f"{where}: arm {name} has budget = {limits}, which would end some arms before "
+                "others; leave it out: all train on equally many rollouts"
+            )
+        if (count := trained(one)) != first:
             raise UserError(
                 f"{where}: arm {name} trains on {count} rollouts and {found.reference} on "
                 f"{first}; give them the same rounds x steps x tasks x group"
