@@ -135,14 +135,17 @@ def test_a_killed_process_is_begun_again_and_resumes(
     assert tried.count((1, "train")) == 2
 
 
-def test_what_is_killed_every_time_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_is_killed_every_time_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
     (tmp_path / "dead.py").write_text(
         "import os\ndef work(folder):\n"
-        "    print('again', flush=True)\n    os.kill(os.getpid(), 9)\n"
+        f"    print('again', flush=True)\n    os.kill(os.getpid(), {number:d})\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (ended,) = Processes(1, retries=2).run("dead:work", [tmp_path], lambda: None)
-    assert ended == (tmp_path, "the process was killed by SIGKILL")
+    assert ended == (tmp_path, f"the process was killed by {number.name}")
     assert (tmp_path / "log.txt").read_text() == "again\n" * 3
 
 

@@ -47,7 +47,7 @@ class Processes:
                         continue
                     del running[folder]
                     failure = failure_of(process)
-                    if process.returncode < 0 and lost[folder] < self.retries:
+                    if killed_by(process) and lost[folder] < self.retries:
                         lost[folder] += 1
                         waiting.append(folder)
                     else:
@@ -76,9 +76,16 @@ def failure_of(process: Process) -> str:
     if process.returncode == 0:
         failure: str = json.loads(said)
         return failure
-    if process.returncode < 0:
-        return f"the process was killed by {signal.Signals(-process.returncode).name}"
+    if number := killed_by(process):
+        return f"the process was killed by {signal.Signals(number).name}"
     return f"the process ended with {process.returncode}"
+
+
+def killed_by(process: Process) -> int:
+    """The signal that ended a process, 0 if none did; a worker ends by itself on SIGTERM."""
+    if process.returncode == 128 + signal.SIGTERM:
+        return signal.SIGTERM
+    return max(0, -process.returncode)
 
 
 def stop(processes: Collection[Process]) -> None:
