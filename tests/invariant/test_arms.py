@@ -149,6 +149,19 @@ def test_what_is_killed_every_time_fails(
     assert (tmp_path / "log.txt").read_text() == "again\n" * 3
 
 
+def test_other_programs_may_write_to_standard_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than a pipe takes."""
+    (tmp_path / "loud.py").write_text(
+        "import os\ndef work(folder):\n    os.system('seq 20000')\n    os.write(1, b'end')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (ended,) = Processes(1).run("loud:work", [tmp_path], lambda: None)
+    assert ended == (tmp_path, "")
+    assert (tmp_path / "log.txt").read_text().endswith("\n20000\nend")
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
