@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from coevolve.evaluation.arms import load_result, table
 from coevolve.evolution import arms
 from coevolve.evolution.measuring import measuring_of
 from coevolve.harness.comparison import Comparison
+from coevolve.ledger.files import WriterLock
 from coevolve.ledger.ledger import Ledger
 
 TESTS = str(Path(__file__).parents[1])
@@ -133,6 +135,21 @@ def test_a_killed_process_is_begun_again_and_resumes(
         tried = [(e.round, e.phase) for e in ledger.events("began")]
     assert tried.count((0, "train")) == 1
     assert tried.count((1, "train")) == 2
+
+
+def test_an_arm_opens_no_ledger_that_another_process_writes(tmp_path: Path) -> None:
+    (tmp_path / arms.JOB).write_text(comparison().jobs()[1].model_dump_json())
+    opened = []
+    with ExitStack() as held:
+        held.enter_context(WriterLock(tmp_path / "lock").hold())
+
+        def say(line: str) -> None:
+            if line.startswith("waiting for process"):
+                opened.append((tmp_path / "ledger.db").exists())
+                held.close()
+
+        arms.finish(tmp_path, Pretended(), say)
+    assert opened == [False]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -20,6 +20,7 @@ from coevolve.evolution.assembly import create
 from coevolve.evolution.measuring import Measuring, measuring_of
 from coevolve.harness.comparison import Job
 from coevolve.ledger.budget import spent_so_far
+from coevolve.ledger.files import WriterLock
 from coevolve.ledger.ledger import Ledger
 
 JOB = "job.json"
@@ -47,9 +48,9 @@ def finish(folder: Path, engine: Engine, say: Say = print) -> None:
     facts: dict[str, Any] = {"ended": "done"}
     measuring = None
     if job.trains:
+        wait_for(folder, say)
         rounds = create(job.experiment, folder, engine, lambda progress: None, say)
         with rounds.ledger:
-            wait_for(rounds.ledger, say)
             policy = rounds.run().policy
             facts = read(rounds.ledger)
         measuring, began = rounds.measuring, time.monotonic()
@@ -82,11 +83,12 @@ def fresh(measuring: Measuring, count: int) -> list[Task]:
     return found
 
 
-def wait_for(ledger: Ledger, say: Say) -> None:
-    """Until nobody else writes the ledger: where a worker was lost, it may linger."""
-    end = time.monotonic() + PATIENCE_S
-    while (process := ledger.summary()["process"]) is not None and time.monotonic() < end:
-        say(f"waiting for process {process} to let go of {ledger.folder}")
+def wait_for(folder: Path, say: Say) -> None:
+    """Until nobody else writes the ledger: where a worker was lost, it may linger. Its database is
+    not opened before, since two machines cannot share one."""
+    lock, end = WriterLock(folder / "lock"), time.monotonic() + PATIENCE_S
+    while (process := lock.holder()) is not None and time.monotonic() < end:
+        say(f"waiting for process {process} to let go of {folder}")
         time.sleep(1.0)
 
 
