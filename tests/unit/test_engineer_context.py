@@ -54,6 +54,11 @@ def test_failures_are_shown_with_counts_and_the_worst_first():
     assert worst[0] == "- size 3, agents 3, holes 0.1: 20 of 50 valid, 10 optimal (hole 30)"
 
 
+def test_attempts_at_one_task_make_no_interval_narrower():
+    several = view(finished(dev=(cell({"size": 3}, 200, 400, groups=100),)))
+    assert "200 of 400 = 50.0 % (95 % interval 40.4 to 59.6)" in compose(["F"], several)
+
+
 def test_failures_come_with_what_training_saw():
     text = compose(["F"], rich())
     assert "In training: 108 of 240 valid, 40 % of 30 groups dead." in text

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from coevolve.core.rollout import Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
-from coevolve.evaluation.clusters import ClusteredTally, Part, mean_and_variance, share
+from coevolve.evaluation.clusters import (
+    ClusteredTally,
+    Part,
+    Sums,
+    cautious,
+    mean_and_variance,
+    rate_over,
+    share,
+)
 from coevolve.evaluation.statistics import wilson
 from coevolve.evaluation.tally import Tally
 
@@ -45,6 +53,16 @@ def test_one_attempt_per_task_is_plain_wilson(successes, n):
     found = share([Part(str(i), int(i < successes), 1) for i in range(n)], n)
     plain = wilson(successes, n)
     assert found[:3] == pytest.approx((plain.value, plain.low, plain.high), abs=1e-12)
+    assert cautious(successes, n, n) == pytest.approx(plain, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=5), max_size=30))
+def test_sums_over_tasks_tell_the_same_as_tasks(table):
+    right, tried = np.array([sum(one) for one in table], int), np.array(list(map(len, table)), int)
+    sums = (right.sum(), tried.sum(), right @ right, right @ tried, tried @ tried)
+    parts = [Part(str(place), sum(one), len(one)) for place, one in enumerate(table)]
+    assert Sums(len(table), *map(int, sums)).rate() == pytest.approx(rate_over(parts), abs=1e-9)
 
 
 @settings(deadline=None)

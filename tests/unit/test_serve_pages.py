@@ -75,6 +75,30 @@ def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -
     assert 'id="chart-data"' in page
 
 
+def test_copies_of_an_attempt_make_no_interval_narrower(tmp_path: Path) -> None:
+    """Scripts answer a task the same every time, so three attempts at each tell what one does."""
+    from coevolve.dashboard.facts import facts_of
+
+    measured = {"dev": 24, "gate": 60, "samples": 3}
+    rounds_run(tmp_path / "copies", scripts=("prioritised",), measured=measured)
+    facts, web = facts_of(tmp_path / "copies"), client(tmp_path)
+    found, listed = as_json(web, "/runs/copies"), as_json(web, "/")["runs"][0]
+    filtered = as_json(web, "/runs/copies/rollouts", source="gate", version="0")["found"]
+    assert facts.boards
+    shown = [
+        *(one.as_json() for one in facts.boards[:2]), facts.rounds[0].dev.as_json(),
+        found["facts"]["base"], found["facts"]["final"], listed["base"], listed["dev"],
+        filtered["valid"],
+        *(one[key] for one in found["counts"] if one["source"] in ("gate", "dev")
+          for key in ("valid", "optimal")),
+    ]  # fmt: skip
+    assert len(shown) == 14
+    for one in shown:
+        plain = wilson(one["successes"] // 3, one["n"] // 3)
+        assert one["n"] % 3 == one["successes"] % 3 == 0 < one["n"]
+        assert (one["low"], one["high"]) == pytest.approx((plain.low, plain.high))
+
+
 def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> None:
     nodes = {one["version"]: one for one in as_json(web, "/runs/deep/tree/lineage")["nodes"]}
     assert {number: one["verdict"] for number, one in nodes.items()} == VERDICTS

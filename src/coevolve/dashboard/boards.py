@@ -20,7 +20,8 @@ from coevolve.dashboard.tasks import held_out
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
-from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.clusters import Part, rate_over
+from coevolve.evaluation.statistics import Rate
 
 MOST_BOARDS = 6
 SVG = "{http://www.w3.org/2000/svg}"
@@ -69,17 +70,16 @@ class Boards(NamedTuple):
 
 def boards_of(record: Record, before: list[Rollout], after: list[Rollout]) -> Boards | None:
     """Compare two sets of gate rollouts; None if there is nothing to compare."""
-    later = {(one.task_id, one.sample): one for one in after}
-    both = [(one, later[key]) for one in before if (key := (one.task_id, one.sample)) in later]
+    now = {(one.task_id, one.sample): one for one in after}
+    both = [(one, now[key]) for one in before if (key := (one.task_id, one.sample)) in now]
     if not both:
         return None
     failed = [pair for pair in both if not pair[0].outcome.valid]
     solved = [pair for pair in both if pair[0].outcome.valid]
     fixed = [pair for pair in failed if pair[1].outcome.valid]
-    lost = sum(not pair[1].outcome.valid for pair in solved)
     return Boards(
-        wilson(len(fixed), len(failed)),
-        wilson(lost, len(solved)),
+        rate_over([Part(one.task_id, later.outcome.valid, 1) for one, later in failed]),
+        rate_over([Part(one.task_id, not later.outcome.valid, 1) for one, later in solved]),
         pairs_of(record, fixed) if fixed else (),
     )
 

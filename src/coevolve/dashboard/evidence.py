@@ -8,6 +8,7 @@ from coevolve.core.task import Label
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.shown import label
 from coevolve.engineers.breakdown import carrying
+from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import str_key
 from coevolve.evidence.cells import Cell, merged
@@ -54,7 +55,7 @@ def evidence_of(record: Record, tasks: str, values: Any) -> Evidence | None:
         rows.append((spelled(key), counts, (total.valid, total.n)))
     return Evidence(
         tasks,
-        wilson(whole.valid, whole.n),
+        cautious(whole.valid, whole.n, whole.tasks),
         wilson(whole.dead, whole.groups) if whole.groups and tasks == "training" else None,
         failures,
         " × ".join(down),

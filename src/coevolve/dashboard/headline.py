@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 from coevolve.dashboard.record import Record, Tried
 from coevolve.dashboard.shown import percent
+from coevolve.evaluation.clusters import Part, cautious, rate_over
 from coevolve.evaluation.paired import Difference, paired
-from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.statistics import Rate
 from coevolve.harness.budget import Spent
+from coevolve.harness.experiment import Experiment
 
 
 class Spending(NamedTuple):
@@ -60,8 +62,8 @@ def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headlin
     last = standing(record, kept, gates)
     before, after = gates.get(None, []), gates.get(last, [])
     base, final = rate(before), rate(after)
-    if base is None and (counted := record.payload(0, "base")).get("n"):
-        base = wilson(int(counted["valid"]), int(counted["n"]))
+    if base is None:
+        base = base_rate(record.payload(0, "base"), record.experiment)
     change = compare(record, before, after) if judged else None
     tested = tested_of(record.payload(0, "final"))
     stands = best_words(record, judged) or "the gate kept no version" if record.tree else STANDS
@@ -131,8 +133,13 @@ def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried
 
 def rate(rollouts: list[Tried]) -> Rate | None:
     """Share of valid rollouts, None without any."""
-    valid = sum(one.valid for one in rollouts)
-    return wilson(valid, len(rollouts)) if rollouts else None
+    return rate_over([Part(one.task_id, one.valid, 1) for one in rollouts]) if rollouts else None
+
+
+def base_rate(counted: dict[str, Any], experiment: Experiment | None) -> Rate | None:
+    """Of the base policy on the gate, by the counts that were recorded."""
+    n, samples = int(counted.get("n") or 0), experiment.measured.samples if experiment else 1
+    return cautious(int(counted["valid"]), n, max(1, n // samples)) if n else None
 
 
 def compare(record: Record, before: list[Tried], after: list[Tried]) -> Difference | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from coevolve.engineers.base import View
 from coevolve.engineers.signals import counted, pooled, standing
-from coevolve.evaluation.statistics import wilson
+from coevolve.evaluation.clusters import cautious
 from coevolve.evidence.cells import Cell, merged
 
 ENOUGH = 8
@@ -47,7 +47,7 @@ def single(cells: Iterable[Cell], train: Iterable[Cell], label: str) -> list[str
 def overall(cell: Cell) -> list[str]:
     lines = []
     for name, successes in (("valid", cell.valid), ("optimal", cell.optimal)):
-        rate = wilson(successes, cell.n)
+        rate = cautious(successes, cell.n, cell.tasks)
         lines.append(
             f"- {name}: {successes} of {cell.n} = {100 * successes / cell.n:.1f} % "
             f"(95 % interval {100 * rate.low:.1f} to {100 * rate.high:.1f})"

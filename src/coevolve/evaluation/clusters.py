@@ -71,11 +71,17 @@ def share(parts: Sequence[Part], attempts: int) -> Estimate:
     for part in parts:
         sizes[part.task_id] = sizes.get(part.task_id, 0) + part.size
     least = sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values())
+    return Estimate(mean, *interval(mean, variance, least, attempts), len(parts))
+
+
+def interval(
+    mean: float, variance: float | None, least: float, attempts: int
+) -> tuple[float, float]:
+    """Wilson's at the effective sample size, which is at least `least`."""
     spread = mean * (1 - mean)
     # Where all agree, nothing is known of how attempts hang together: suppose entirely.
     worth = spread / variance if variance and spread > 0 else least
-    low, high = score_interval(mean, min(max(worth, least), max(attempts, least)))
-    return Estimate(mean, low, high, len(parts))
+    return score_interval(mean, min(max(worth, least), max(attempts, least)))
 
 
 def score_interval(value: float, n: float) -> tuple[float, float]:
@@ -172,11 +178,45 @@ class ClusteredTally(Tally):
 
 def rate_of(rollouts: Sequence[Rollout], metric: str = "valid") -> Rate:
     """The share of attempts that are valid, or optimal, with the interval over tasks."""
-    parts = [Part(one.task_id, getattr(one.outcome, metric), 1) for one in rollouts]
-    return with_interval(Rate(int(sum(part.total for part in parts)), len(parts), 0.0, 1.0), parts)
+    return rate_over([Part(one.task_id, getattr(one.outcome, metric), 1) for one in rollouts])
+
+
+def rate_over(parts: Sequence[Part]) -> Rate:
+    """The share of successes with the interval over tasks."""
+    n = sum(part.size for part in parts)
+    return with_interval(Rate(int(sum(part.total for part in parts)), n, 0.0, 1.0), parts)
 
 
 def with_interval(rate: Rate, parts: Iterable[Part]) -> Rate:
     """The same rate with the interval over tasks."""
     estimate = share(list(parts), rate.n)
     return rate._replace(low=estimate.low, high=estimate.high)
+
+
+def cautious(successes: int, n: int, tasks: int) -> Rate:
+    """The rate where only counts are known: all attempts at a task are worth one."""
+    return Rate(successes, n, *score_interval(successes / n, tasks)) if n else Rate(0, 0, 0.0, 1.0)
+
+
+class Sums(NamedTuple):
+    """What the interval needs of tasks that are too many to list."""
+
+    tasks: int
+    successes: int
+    n: int
+    """Attempts."""
+    squares: int
+    """Of the successes at each task."""
+    products: int
+    """Of the successes and the attempts at each."""
+    sizes: int
+    """Squares of the attempts at each."""
+
+    def rate(self) -> Rate:
+        """As `rate_over` has it."""
+        tasks, successes, n, squares, products, sizes = self
+        if not n:
+            return Rate(0, 0, 0.0, 1.0)
+        apart = n**2 * squares - 2 * n * successes * products + successes**2 * sizes
+        variance = tasks * apart / ((tasks - 1) * n**4) if tasks > 1 else None
+        return Rate(successes, n, *interval(successes / n, variance, n**2 / sizes, n))

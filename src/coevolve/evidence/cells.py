@@ -37,6 +37,11 @@ class Cell(Value):
         """Share of valid rollouts, 0 without any."""
         return self.valid / self.n if self.n else 0.0
 
+    @property
+    def tasks(self) -> int:
+        """Tasks, or groups, where attempts are several; else each attempt is one."""
+        return self.groups or self.n
+
 
 class Case(Value):
     """One failure, to look at."""

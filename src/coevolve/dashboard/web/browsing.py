@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.columns import Columns
 from coevolve.dashboard.web.counted import Counted
-from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.clusters import Sums
+from coevolve.evaluation.statistics import Rate
 from coevolve.evidence.store import SCHEMA
 
 PAGE = 50
@@ -151,8 +152,19 @@ def find(counted: Counted, chosen: Filter) -> Found:
     failures = sorted(zip(columns.failure.words, counts.tolist(), strict=True), key=most_first)
     reward = float(columns.reward[places].mean(dtype=np.float64)) if n else None
     rows = [row_of(counted, columns, int(at)) for at in places[first : first + PAGE]]
-    valid = wilson(int(columns.valid[places].sum()), n)
-    return Found(n, valid, reward, [one for one in failures if one[1]], rows, pages)
+    return Found(
+        n, valid_of(columns, places), reward, [one for one in failures if one[1]], rows, pages
+    )
+
+
+def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
+    """The share of valid rollouts, with the interval over tasks."""
+    tasks = columns.task[places]
+    tried = np.bincount(tasks)
+    right = np.bincount(tasks[columns.valid[places]], minlength=len(tried))
+    sums = (np.count_nonzero(tried), right.sum(), len(places), right @ right, right @ tried,
+            tried @ tried)  # fmt: skip
+    return Sums(*map(int, sums)).rate()
 
 
 def most_first(pair: tuple[str, int]) -> tuple[int, str]:

@@ -44,6 +44,8 @@ class Columns(NamedTuple):
     stop: Words
     task_id: Any
     """An Arrow array of text."""
+    task: NDArray[np.int32]
+    """The same number for the same task."""
     labels: Labels
     """Of each bucket."""
 
@@ -63,14 +65,19 @@ def columns_of(table: Any, labels: Labels) -> Columns:
                      "valid", "optimal", "tokens")
     }  # fmt: skip
     found |= {name: words_of(table[name]) for name in ("source", "failure", "stop")}
-    return Columns(**found, task_id=table["task_id"], labels=labels)
+    task, _ = encoded(table["task_id"])
+    return Columns(**found, task_id=table["task_id"], task=task, labels=labels)
 
 
 def words_of(column: Any) -> Words:
-    if not len(column):
-        return Words(np.empty(0, np.int32), [])
-    encoded = column.dictionary_encode().combine_chunks()
-    if hasattr(encoded, "chunk"):
-        encoded = encoded.chunk(0)
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    return Words(codes, encoded.dictionary.to_pylist())
+    codes, words = encoded(column)
+    return Words(codes, words.to_pylist())
+
+
+def encoded(column: Any) -> tuple[NDArray[np.int32], Any]:
+    """A number for each value, and the values that they stand for."""
+    found = column.dictionary_encode().combine_chunks()
+    if hasattr(found, "chunk"):
+        found = found.chunk(0)
+    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes, found.dictionary

@@ -14,6 +14,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.web.columns import Columns, columns_of
 from coevolve.dashboard.web.places import Stamp
+from coevolve.evaluation.clusters import Sums
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evidence.cells import SAME
 from coevolve.evidence.layout import Broken, Part, parts_of, problem
@@ -55,6 +56,9 @@ SELECT file, "row", version, source, step, "group", task_id, sample, b.bucket, r
 FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
 """
 
+SUMS = """count(*), sum({what})::BIGINT, sum(n)::BIGINT, sum({what} * {what})::BIGINT,
+                   sum({what} * n)::BIGINT, sum(n * n)::BIGINT"""
+"""Of groups, as `Sums` has them."""
 COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
 
 
@@ -213,7 +217,7 @@ class Counted:
     def counts(self) -> list[Count]:
         """One row per version and source, in order."""
         rows = self.ask(
-            f"""SELECT version, source, sum(n)::BIGINT, sum(valid)::BIGINT, sum(optimal)::BIGINT,
+            f"""SELECT version, source, {SUMS.format(what="valid")}, {SUMS.format(what="optimal")},
                    sum(reward) / sum(n), count_if(n > 1), count_if(n > 1 AND high - low < {SAME}),
                    sum(tokens) / sum(n)
             FROM (SELECT version, source, "group", count(*) AS n, count_if(valid) AS valid,
@@ -223,9 +227,9 @@ class Counted:
             GROUP BY version, source ORDER BY version, source"""
         )
         return [
-            Count(version, source, n, wilson(valid, n), wilson(optimal, n), reward,
+            Count(version, source, sums[2], Sums(*sums[:6]).rate(), Sums(*sums[6:]).rate(), reward,
                   wilson(dead, groups) if groups else None, tokens)
-            for version, source, n, valid, optimal, reward, groups, dead, tokens in rows
+            for version, source, *sums, reward, groups, dead, tokens in rows
         ]  # fmt: skip
 
     def close(self) -> None:

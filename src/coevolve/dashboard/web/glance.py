@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
-from coevolve.dashboard.headline import Tested, difference, keeps, tested_of
+from coevolve.dashboard.headline import Tested, base_rate, difference, keeps, tested_of
 from coevolve.dashboard.record import experiment_of, proposers
 from coevolve.dashboard.shown import interval, percent, points
 from coevolve.dashboard.web.places import Place
+from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.paired import Difference
-from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.statistics import Rate
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
 from coevolve.ledger.approval import Question, waiting
-from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 from coevolve.ledger.watching import WORDS
 
@@ -130,7 +130,7 @@ def read(place: Place, ledger: Ledger) -> Glance:
         else experiment.rounds if experiment else None,
         tree=tree,
         judged=len(judged), kept=sum(bool(keeps(one)) for one in judged.values()),
-        base=base_rate(base), dev=last_dev(ledger, round),
+        base=base_rate(base.payload, experiment) if base else None, dev=last_dev(ledger, round),
         best=next((value["words"] for _, value in reversed(small["best"]) if value), ""),
         change=next((found for _, value in reversed(small["change"])
                      if (found := difference(value))), None),
@@ -168,18 +168,14 @@ def sum_of(members: list[tuple[int, Any]]) -> Spent:
     return total
 
 
-def base_rate(event: Event | None) -> Rate | None:
-    found = event.payload if event else {}
-    return wilson(int(found["valid"]), int(found["n"])) if found.get("n") else None
-
-
 def last_dev(ledger: Ledger, round: int | None) -> Rate | None:
     """The dev rate of the last version that has one, of the last two."""
     for number in range(round or 0, max(-1, (round or 0) - 2), -1):
         event = ledger.find(f"phase/{number}/dev")
         cells = event.payload.get("cells", ()) if event else ()
         if n := sum(cell["n"] for cell in cells):
-            return wilson(sum(cell["valid"] for cell in cells), n)
+            tasks = sum(cell.get("groups", 0) for cell in cells) or n
+            return cautious(sum(cell["valid"] for cell in cells), n, tasks)
     return None
 
 
