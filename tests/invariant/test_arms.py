@@ -25,6 +25,7 @@ from coevolve.evolution.measuring import measuring_of
 from coevolve.harness.comparison import Comparison
 from coevolve.ledger.files import WriterLock
 from coevolve.ledger.ledger import Ledger
+from coevolve.policies.base import Completion, Prompt, Sampling
 
 TESTS = str(Path(__file__).parents[1])
 ANY = Pretended().check
@@ -103,6 +104,32 @@ def test_fresh_tasks_are_of_dev_and_decided_nothing() -> None:
         assert {task.split for task in tasks} == {Split.DEV}
         used = {task.id for task in (*measuring.dev, *measuring.gate)}
         assert not used & {task.id for task in tasks}
+
+
+class Wordy:
+    """Reads five tokens and draws two for every prompt."""
+
+    name = "wordy"
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        return [Completion("no", prompt_tokens=5, completion_tokens=2) for _ in prompts]
+
+
+def test_tokens_are_all_that_were_read_and_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.evolution.measuring.get_policy", lambda *_, **__: (Wordy(), ""))
+    found = {}
+    for job in comparison().jobs()[:2]:
+        folder = tmp_path / job.name
+        folder.mkdir(parents=True)
+        (folder / arms.JOB).write_text(job.model_dump_json())
+        arms.finish(folder, Pretended(), lambda line: None)
+        result = load_result(folder)
+        assert result is not None
+        found[job.arm] = result.tokens
+    # Base, dev and gate of two rounds, a probe between them, fresh tasks; and two trainings.
+    assert found == {"untrained": 40 * 7, "fixed": (40 + 2 * (24 + 40) + 16 + 40) * 7 + 2 * 640}
 
 
 def test_processes_give_the_table_and_nothing_is_run_twice(

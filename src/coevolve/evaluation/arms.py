@@ -41,7 +41,7 @@ class ArmResult(Value):
     train_rollouts: int = 0
     probe_rollouts: int = 0
     tokens: int = 0
-    """Read and drawn, by trainee and engineers."""
+    """Read and drawn by trainee and engineers, answers to the fresh tasks included."""
     seconds: float = 0.0
     money: float = 0.0
 

@@ -22,6 +22,7 @@ from coevolve.harness.comparison import Job
 from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.files import WriterLock
 from coevolve.ledger.ledger import Ledger
+from coevolve.policies.base import tokens
 
 JOB = "job.json"
 """In the folder of an arm: what is to be done there."""
@@ -57,6 +58,7 @@ def finish(folder: Path, engine: Engine, say: Say = print) -> None:
     measuring = measuring or measuring_of(job.experiment)
     tasks = fresh(measuring, job.tasks)
     rollouts = measuring.measure(policy, tasks, folder / "final")
+    facts["tokens"] = facts.get("tokens", 0) + tokens(rollouts)
     facts["seconds"] = facts.get("seconds", 0.0) + time.monotonic() - began
     result = ArmResult(
         job=job,

@@ -17,6 +17,7 @@ from coevolve.evolution.training import Trained
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Experiment
 from coevolve.ledger.ledger import Ledger
+from coevolve.policies.base import tokens
 
 CASES = 4
 """Failures that an engineer may look at."""
@@ -26,7 +27,7 @@ def spent_on(rollouts: Sequence[Rollout], began: float) -> dict[str, Any]:
     """What was used up to make rollouts, since the clock said `began`."""
     return Spent(
         rollouts=len(rollouts),
-        tokens=sum(one.completion_tokens for one in rollouts),
+        tokens=tokens(rollouts),
         seconds=time.monotonic() - began,
     ).model_dump()
 

@@ -17,7 +17,7 @@ class Spent(Value):
     rollouts: Count = 0
     """Attempts at tasks, in training and evaluation."""
     tokens: Count = 0
-    """Tokens drawn from policies and engineers."""
+    """Read and drawn by policies and engineers."""
     seconds: Amount = 0.0
     """Wall-clock time."""
     money: Amount = 0.0
@@ -38,7 +38,7 @@ class Budget(Value):
     rollouts: Count | None = None
     """Attempts at tasks, 0 or more."""
     tokens: Count | None = None
-    """Tokens, 0 or more."""
+    """Tokens read and drawn, 0 or more."""
     seconds: Amount | None = None
     """Wall-clock time in seconds, 0 or more."""
     money: Amount | None = None

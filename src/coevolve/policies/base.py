@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import Field
 
-from coevolve.core.rollout import Message, StopReason, Value
+from coevolve.core.rollout import Message, Rollout, StopReason, Value
 from coevolve.core.task import Task
 
 
@@ -62,9 +62,9 @@ class Policy(Protocol):
         ...
 
 
-def tokens(completions: Iterable[Completion]) -> int:
-    """What was read and written for some answers."""
-    return sum(one.prompt_tokens + one.completion_tokens for one in completions)
+def tokens(answers: Iterable[Completion | Rollout]) -> int:
+    """What was read and drawn for some answers."""
+    return sum(one.prompt_tokens + one.completion_tokens for one in answers)
 
 
 def used(policy: object) -> tuple[int, float]:

@@ -23,7 +23,7 @@ from coevolve.evolution.gallery.mixture import Mixture, MixturePolicy, Scripts, 
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Memory, kept
 from coevolve.harness.shaping import columns_of, shaped
-from coevolve.policies.base import Sampling
+from coevolve.policies.base import Sampling, tokens
 
 
 class MixtureEngine:
@@ -38,7 +38,7 @@ class MixtureEngine:
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         recipe, mixture, memory = stage.recipe, self.start, Memory()
         lines: list[str] = []
-        drawn = tokens = 0
+        drawn = used = 0
         for step in range(recipe.steps):
             batch = tasks[step * recipe.tasks : (step + 1) * recipe.tasks]
             sampling = Sampling(
@@ -65,13 +65,13 @@ class MixtureEngine:
             }
             lines.append(json.dumps(line))
             drawn += len(rollouts)
-            tokens += sum(one.completion_tokens for one in rollouts)
+            used += tokens(rollouts)
             if observe:
                 observe(Progress(step + 1, recipe.steps, {"reward": float(rewards.mean())}, 0.0))
         replace_file(stage.folder / "steps.jsonl", "\n".join([*lines, ""]).encode("utf-8"))
         save(mixture, stage.folder / "policy")
         return Result(
-            policy=str(stage.folder / "policy"), steps=recipe.steps, rollouts=drawn, tokens=tokens,
+            policy=str(stage.folder / "policy"), steps=recipe.steps, rollouts=drawn, tokens=used,
             metrics={f"share.{name}": share for name, share in mixture.shares.items()},
         )  # fmt: skip
 
