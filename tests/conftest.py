@@ -40,12 +40,15 @@ def gsm8k() -> list[dict[str, str]]:
     return [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
 
 
-def random_board(rng: random.Random, size: int, holes: float, agents: int) -> Board:
-    """A square board with random holes, starts and goals; each goal can be reached from its start,
-    but the board as a whole need not be solvable."""
+def random_board(
+    rng: random.Random, size: int, holes: float, agents: int, width: int | None = None
+) -> Board:
+    """A board, square unless told, with random holes, starts and goals; each goal can be reached
+    from its start, but the board as a whole need not be solvable."""
+    width = width or size
     while True:
-        cells = [(r, c) for r in range(size) for c in range(size)]
-        water = set(rng.sample(cells, round(holes * size * size)))
+        cells = [(r, c) for r in range(size) for c in range(width)]
+        water = set(rng.sample(cells, round(holes * size * width)))
         free = [cell for cell in cells if cell not in water]
         if len(free) < agents:
             continue
@@ -53,7 +56,7 @@ def random_board(rng: random.Random, size: int, holes: float, agents: int) -> Bo
         starts, goals = rng.sample(free, agents), rng.sample(free, agents)
         if all(home[s] == home[g] for s, g in zip(starts, goals, strict=True)):
             rows = [
-                "".join("O" if (r, c) in water else "." for c in range(size)) for r in range(size)
+                "".join("O" if (r, c) in water else "." for c in range(width)) for r in range(size)
             ]
             return Board(rows=tuple(rows), starts=tuple(starts), goals=tuple(goals))
 

@@ -109,6 +109,9 @@ def test_broken_tasks_are_refused_in_one_line(change, said):
         ("nan", "0.5", 1e-6, False),
         ("1 x", "1 y", 1e-6, False),
         ("1e9", "1000000001", 1e-6, True),
+        ("0", "inf", 1e-6, False),
+        ("-inf", "inf", 1e-6, False),
+        ("Infinity", "inf", 1e-6, True),
     ],
 )
 def test_outputs_are_compared_as_text_or_with_a_tolerance(printed, wanted, tolerance, same):

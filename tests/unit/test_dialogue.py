@@ -21,7 +21,7 @@ class Stubborn:
             assert prompt.task is not None
             word = prompt.task.data["word"] if turn == prompt.sample else "holes holes"
             stop = StopReason.LENGTH if prompt.sample == 4 else StopReason.END
-            found.append(Completion(word, stop, completion_tokens=2, seconds=0.5))
+            found.append(Completion(word, stop, prompt_tokens=10, completion_tokens=2, seconds=0.5))
         return found
 
 
@@ -34,7 +34,7 @@ def test_episodes_end_by_themselves_by_turns_or_by_length() -> None:
     assert [rollout.stop for rollout in found] == [
         StopReason.END, StopReason.END, StopReason.END, StopReason.TURNS, StopReason.LENGTH,
     ]  # fmt: skip
-    assert found[2].completion_tokens == 6
+    assert (found[2].prompt_tokens, found[2].completion_tokens) == (30, 6)
     assert found[2].seconds == 1.5
     assert [turn.role for turn in found[3].messages] == [
         "user",

@@ -63,6 +63,12 @@ def test_without_an_alarm_the_largest_move_is_the_sign():
     assert judged(patch()).trigger == ""
 
 
+def test_learned_knobs_are_gone_to_step_by_step():
+    learned = judged(patch("knobs", {"size3.hole_ratio": 0.5}, author="gpt"))
+    (found,) = fill(learned, lineage(versions=[root()]), 0)
+    assert found.value["size3.hole_ratio"] == pytest.approx(0.2 + 0.15 * 0.5)
+
+
 @pytest.mark.parametrize(
     ("harness", "change", "template"),
     [
@@ -78,8 +84,8 @@ def test_without_an_alarm_the_largest_move_is_the_sign():
          {"kind": "rewrite", "text": "{reward} - truncated", "components": []}),
         ({}, patch("knobs", {"size3.hole_ratio": 0.3}, author="frontier"),
          {"kind": "engineer", "name": "frontier"}),
-        ({}, patch("knobs", {"size3.hole_ratio": 0.3}, author="gpt"),
-         {"kind": "set", "value": {"size3.hole_ratio": 0.3}}),
+        ({}, patch("knobs", {"size3.hole_ratio": 0.27}, author="gpt"),
+         {"kind": "set", "value": {"size3.hole_ratio": 0.27}}),
     ],
 )  # fmt: skip
 def test_a_template_says_as_generally_as_it_can_what_was_done(harness, change, template):

@@ -312,6 +312,26 @@ def test_stop_reasons_and_odd_texts():
     assert found[4].prompt_tokens == found[4].completion_tokens == 0
 
 
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "maximum context length is 4096 tokens. However, you requested 8000 tokens (3900 in the "
+        "messages, 4100 in the completion)",
+        "'max_tokens' is too large: 4100. This model's maximum context length is 4096 tokens and "
+        "your request has 3900 input tokens",
+    ],
+)
+def test_an_answer_takes_the_room_that_is_left(complaint):
+    def behave(number, body):
+        fits = body["max_tokens"] <= 196
+        return ok(number, body) if fits else (400, {}, {"error": {"message": complaint}})
+
+    with serving(behave) as server, policy_at(server.url) as policy:
+        (found,) = policy.answer(prompts(1), Sampling(max_tokens=4100))
+    assert found.text.startswith("answer")
+    assert [body["max_tokens"] for body in server.bodies] == [4100, 196]
+
+
 def test_a_dialogue_that_outgrows_the_context_ends():
     def behave(number, body):
         if len(body["messages"]) > 1:

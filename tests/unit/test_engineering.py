@@ -233,9 +233,23 @@ def test_rules_sit_the_exam_and_frontier_does_better_than_chance(tasks):
 
 def test_a_task_that_lies_about_itself_is_refused(tasks):
     values = tasks[0].model_dump(mode="json")
+    assert DOMAIN.load(values) == tasks[0]
+    for name, told in (("best", values["data"]["signal"]), ("reach", 1.0), ("signal", 0.01)):
+        other = {**values, "data": {**values["data"], name: told}}
+        with pytest.raises(UserError, match=f"claims that {name} is {told!r}"):
+            DOMAIN.load(other)
     values["data"]["trainee"]["skill"] += 1
-    with pytest.raises(UserError, match="claims a signal"):
+    with pytest.raises(UserError, match="claims that signal"):
         DOMAIN.load(values)
+
+
+def test_shares_that_are_not_in_use_are_as_hard_as_their_place_says():
+    knobs = DOMAIN.space.parse({"irregular": 0})
+    for task in DOMAIN.generate(knobs, 20, 1, Split.TRAIN):
+        found = task.data["trainee"]["harder"]
+        for members in get_domain("lake").space.groups.values():
+            assert members[0] in found
+            assert found[members[0]] <= found[members[-1]]
 
 
 # --- the taught engineer

@@ -94,6 +94,9 @@ def test_heat_map_is_a_picture(tasks, tmp_path):
     path = tmp_path / "rates.png"
     draw_heatmap({"greedy": measured("greedy", tasks)}, ("size", "agents", "wait"), path)
     assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    more = tmp_path / "more.png"  # a fourth label does not divide what is shown
+    draw_heatmap({"greedy": measured("greedy", tasks)}, ("size", "agents", "wait", "holes"), more)
+    assert more.read_bytes() == path.read_bytes()
     with pytest.raises(UserError, match="cannot write"):
         draw_heatmap(
             {"x": measured("oracle", tasks)}, ("size", "agents"), tmp_path / "no" / "x.png"

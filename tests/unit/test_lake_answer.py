@@ -19,7 +19,10 @@ DOMAIN = LakeDomain()
 TASK = DOMAIN.load({"rows": BOARD.rows, "starts": BOARD.starts, "goals": BOARD.goals})
 
 
-@pytest.mark.parametrize("form", ["paths", "moves", "compact", "cells"])
+FORMS = ("paths", "moves", "compact", "cells")
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "frame", ["{}", " {}\n", "<answer>{}</answer>", "I think so.\n<answer> {} </answer> Done"]
 )
@@ -31,6 +34,9 @@ def test_an_agent_that_stays_is_written_and_read():
     plan = (((0, 0),), PLAN[1])
     assert write(plan, "compact") == "-|LL"
     assert all(parse(write(plan, form), BOARD) == plan for form in ("paths", "moves", "compact"))
+    home = Board(rows=BOARD.rows, starts=BOARD.starts, goals=BOARD.starts)
+    still = tuple((start,) for start in BOARD.starts)
+    assert all(parse(write(still, form), home) == still for form in FORMS)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def mirrored(board: Board) -> Board:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 7), st.integers(1, 4), st.randoms())
+@given(st.integers(0, 10**6), st.integers(2, 7), st.integers(2, 7), st.integers(1, 4), st.randoms())
 def test_rotation_reflection_and_renaming_do_not_change_the_fingerprint(
-    seed, size, agents, shuffler
+    seed, size, width, agents, shuffler
 ):
-    board = random_board(random.Random(seed), size, 0.2, min(agents, size))
+    board = random_board(random.Random(seed), size, 0.2, min(agents, size), width)
     mark = fingerprint(board)
     for _ in range(4):
         board = turned(board)

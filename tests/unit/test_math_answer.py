@@ -66,6 +66,7 @@ def test_no_answer_says_why(text, failure):
         (r"\frac{-3}{4}", "-3/4"), (r"18\text{ cm}^2", 18), (r"18^\circ", 18), ("5a^2", None),
         ("2n=4", None), ("x = 5", 5), ("12.", 12), (r"1{,}000", 1000),
         (r"\left( 5 \right)", None), ("5, 6", None),
+        ("3 millions", None), ("3 dozens", None), ("5k", None),
         ("5 or 6", None), ("5 or six", None), ("5 and more", None), ("1,23", None), ("1/0", None),
         ("2+3", None), ("6*7", None), ("2^5", None), ("5=5", None), ("NaN", None), ("inf", None),
         ("five", None), ("1 2", None), ("--5", None), ("1e999", None), ("٣", None), ("²", None),

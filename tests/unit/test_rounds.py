@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from coevolve.core.task import Task
+from coevolve.dashboard.levels import incumbent_after, knobs_by_round
+from coevolve.dashboard.record import read_record
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engines.base import Observe, Result, Stage
@@ -98,9 +100,10 @@ def test_reverted_twice_it_goes_back_to_the_first_knobs(tmp_path: Path) -> None:
     assert [stage.model for stage, _ in engine.stages] == ["prioritised"] * 3
 
 
-def test_a_round_whose_training_was_stopped_is_reverted(tmp_path: Path) -> None:
-    """Though what it leaves, the policy that it began with, is no worse."""
-    rounds, engine = make(tmp_path / "run", "greedy", "greedy", "greedy", backtest={"on": False})
+@pytest.mark.parametrize("after", ["greedy", "prioritised"])
+def test_knobs_on_which_training_was_stopped_go_back(tmp_path: Path, after: str) -> None:
+    """What was learned before that is for the gate to judge, as ever."""
+    rounds, engine = make(tmp_path / "run", "greedy", after, after, backtest={"on": False})
     plain = engine.train
 
     def stopped(stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
@@ -109,12 +112,18 @@ def test_a_round_whose_training_was_stopped_is_reverted(tmp_path: Path) -> None:
         return found.model_copy(update={"stopped": "all groups are dead" if dead else None})
 
     engine.train = stopped  # type: ignore[method-assign]
-    history = rounds.run().history
-    assert [past.verdict for past in history] == ["kept", "reverted", "kept"]
+    standing = rounds.run()
+    assert standing.policy == after
+    assert [stage.model for stage, _ in engine.stages] == ["greedy", "greedy", after]
+    assert [past.verdict for past in standing.history] == ["kept", "reverted", "kept"]
     said = rounds.ledger.phase(1, "gate", dict)["words"]
-    assert said == "reverted: training was stopped: all groups are dead"
-    holes = [past.knobs["size3.hole_ratio"] for past in history]
+    assert said.startswith("kept: ")
+    assert said.endswith("so its knobs are not kept: all groups are dead")
+    holes = [past.knobs["size3.hole_ratio"] for past in standing.history]
     assert holes[0] < holes[1] == holes[2]
+    rounds.ledger.close()
+    record = read_record(tmp_path / "run")
+    assert incumbent_after(record, knobs_by_round(record), 1)["size3.hole_ratio"] == holes[0]
 
 
 class Impossible:

@@ -186,6 +186,40 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_there_is_a_gpu_for_each_process() -> None:
+    from coevolve.engines.trl.launch import take_gpu
+
+    with pytest.raises(EngineError, match="processes are more than the 1 GPUs; lower processes"):
+        take_gpu(1, 1)
+
+
+GEMMA = """{% for one in messages %}<|im_start|>{{ one.role }}
+{{ one.content }}<turn_end>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+PHI = """{% for one in messages %}<|im_start|>{{ one.role }}
+{{ one.content }}<turn_end>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% else %}{{ eos_token }}{% endif %}"""
+
+
+@pytest.mark.parametrize("template", [GEMMA, PHI])
+@pytest.mark.parametrize("drawn", [True, False])
+def test_what_ended_an_answer_is_read_once(caller: Path, template: str, drawn: bool) -> None:
+    """Though it is not what the tokenizer calls the end."""
+    from transformers import AutoTokenizer
+
+    from coevolve.engines.trl.turns import reply_ids
+
+    tokenizer = AutoTokenizer.from_pretrained(caller)
+    tokenizer.add_tokens(["<turn_end>"], special_tokens=True)
+    tokenizer.chat_template = template
+    ends = [tokenizer.eos_token_id, tokenizer.convert_tokens_to_ids("<turn_end>")]
+    heard = tokenizer.decode(reply_ids(tokenizer, "no", ends if drawn else ends[:1]))
+    rest = "\n<|im_start|>user\nno<turn_end>\n<|im_start|>assistant\n"
+    assert heard == (rest if drawn else f"<turn_end>{rest}")
+
+
 @pytest.mark.parametrize("template", ["qwen2_5", "qwen3"])
 def test_a_reply_is_read_whole_though_templates_rewrite_answers(
     caller: Path, template: str
@@ -198,7 +232,8 @@ def test_a_reply_is_read_whole_though_templates_rewrite_answers(
     tokenizer = AutoTokenizer.from_pretrained(caller)
     file = Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja"
     tokenizer.chat_template = file.read_text("utf-8")
-    heard = tokenizer.decode(reply_ids(tokenizer, "nothing here"))
+    ends = [tokenizer.eos_token_id]
+    heard = tokenizer.decode(reply_ids(tokenizer, "nothing here", ends))
     assert heard.startswith("\n<|im_start|>user\nnothing here<|im_end|>\n<|im_start|>assistant\n")
 
 

@@ -1,7 +1,7 @@
 """Choosing tasks and policies, for commands that put one to the other.
 
 Invariant: a word that cannot be right is refused before anything slow is loaded, and no command
-that chooses here can open the test split.
+that chooses here draws tasks of the test split; a frozen suite, or a file, may hold some.
 """
 
 import math

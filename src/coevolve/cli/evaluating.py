@@ -87,6 +87,8 @@ def evaluate(
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
+    if heatmap and len(chosen.panels) < 2:
+        raise UserError(f"tasks of '{domain}' have fewer than two labels; leave --heatmap out")
     names = names_of(chosen, policy or ["all"])
     choosing.check_style(chosen, style)
     folders = folders_of(output, names)

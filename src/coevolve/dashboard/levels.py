@@ -60,10 +60,10 @@ def knobs_by_round(record: Record) -> list[Knobs]:
 
 def incumbent_after(record: Record, knobs: list[Knobs], number: int) -> Knobs:
     """What stood when a round's engineers were asked: after a revert, the last that was kept."""
-    kept = [
-        past for past in range(min(number + 1, len(knobs))) if keeps(record.payload(past, "gate"))
-    ]
-    reverted = keeps(record.payload(number, "gate")) is False
+    gates = [record.payload(past, "gate") for past in range(min(number + 1, len(knobs)))]
+    kept = [past for past, gate in enumerate(gates) if keeps(gate) and not gate.get("stopped")]
+    last = record.payload(number, "gate")
+    reverted = keeps(last) is False or last.get("stopped")
     return knobs[kept[-1]] if reverted and kept else knobs[min(number, len(knobs) - 1)]
 
 

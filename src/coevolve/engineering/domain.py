@@ -213,12 +213,17 @@ class EngineeringDomain:
         given = whole_task(data, self.name)
         try:
             trainee = Trainee.model_validate(given.data["trainee"])
-            view, claimed = view_of(given), given.data["signal"]
+            view = view_of(given)
+            claimed = {name: float(given.data[name]) for name in ("signal", "best", "reach")}
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"not a task of {self.name}: {error}"[:300]) from None
-        now = signal(trainee, view.incumbent)
-        if abs(now - claimed) > 1e-9:
-            raise UserError(f"task {given.id} claims a signal of {claimed!r}, but it is {now!r}")
+        _, best = lessons.aim(trainee, view.incumbent)
+        real = {"signal": signal(trainee, view.incumbent), "best": best, "reach": lessons.REACH}
+        for name, value in real.items():
+            if not abs(value - claimed[name]) <= 1e-9:
+                raise UserError(
+                    f"task {given.id} claims that {name} is {claimed[name]!r}, but it is {value!r}"
+                )
         check_split(fingerprint(given.data), given.split, given.id)
         return given
 

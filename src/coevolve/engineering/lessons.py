@@ -89,8 +89,7 @@ def drawn(
             "train": [packed(cell) for cell in train],
             "dev": [packed(cell) for cell in dev],
         })  # fmt: skip
-    edits = best_edits(trainee, incumbent, REACH)
-    now, best = signal(trainee, incumbent), signal(trainee, changed(incumbent, list(edits), REACH))
+    now, (edits, best) = signal(trainee, incumbent), aim(trainee, incumbent)
     if best < WORTH * now or now < 1e-4:
         return None
     return {
@@ -102,6 +101,12 @@ def drawn(
         "best": best,
         "edits": [[edit.knob, edit.action] for edit in edits],
     }
+
+
+def aim(trainee: Trainee, incumbent: Knobs) -> tuple[tuple[Edit, ...], float]:
+    """The best edits, and the signal that they bring."""
+    edits = best_edits(trainee, incumbent, REACH)
+    return edits, signal(trainee, changed(incumbent, list(edits), REACH))
 
 
 def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Knobs:
@@ -135,9 +140,9 @@ def draw_trainee(knobs: Knobs, incumbent: Knobs, rng: np.random.Generator) -> Tr
         if len(members) > 10:  # only the first of many are ever in use
             places = np.linspace(-0.5, 0.5, 8)
         for place, name in enumerate(members):
+            harder[name] = float(steep * places[min(place, len(places) - 1)])
             if incumbent[name] > 0 or incumbent.space.knobs[name].default > 0:
-                along = steep * places[min(place, len(places) - 1)]
-                harder[name] = float(along + knobs["irregular"] * rng.standard_normal())
+                harder[name] += float(knobs["irregular"] * rng.standard_normal())
                 for knob in tied(incumbent, incumbent.space.knobs[name]):
                     slopes.setdefault(knob.suffix, float(rng.uniform(0.2, 4)))
     for knob in free(incumbent):

@@ -26,7 +26,7 @@ def measure(tasks: Sequence[Task], spaces: Callable[[str], KnobSpace]) -> dict[s
         return sum(abs(share - 1 / len(used)) for share in used) / 2
 
     def rough(task: Task) -> float:
-        """How far shares are from the mean of their neighbours."""
+        """How far shares are from the mean of their neighbours; unused ones are not."""
         hard: list[float] = list(task.data["trainee"]["harder"].values())
         middles = zip(hard, hard[1:], hard[2:], strict=False)
         return mean(abs(b - (a + c) / 2) for a, b, c in middles)

@@ -29,7 +29,7 @@ class Round(Value):
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
     verdict: Literal["kept", "reverted"] = "kept"
-    """What became of the round. No more than that: the gate's numbers are not for engineers."""
+    """What became of its knobs. No more than that: the gate's numbers are not for engineers."""
 
 
 class View(NamedTuple):

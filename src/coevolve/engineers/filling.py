@@ -9,7 +9,9 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.engineers.base import Proposal
 from coevolve.engineers.knob_trainer import REACH, knobs_by
+from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import hardened
 from coevolve.engineers.trainer import Lineage
@@ -90,7 +92,7 @@ def filled_knobs(skill: Skill, lineage: Lineage, seed: int) -> list[Knobs]:
             changes = {template.knob: moved(template.change, float(before[template.knob]))}
             found = [space.project(changes, before)]
         case Put(value=dict() as value):
-            found = [space.project(value, before)]
+            found = [apply(Proposal(knobs=dict(space.project(value, before))), before, REACH)]
     return [knobs for knobs in found if knobs.difference(before)]
 
 

@@ -31,7 +31,7 @@ class Attempt:
             tokens=_joined([said.tokens for said in self.said]),
             logprobs=_joined([said.logprobs for said in self.said]),
             entropies=_joined([said.entropies for said in self.said]),
-            prompt_tokens=self.said[0].prompt_tokens,
+            prompt_tokens=sum(said.prompt_tokens for said in self.said),
             completion_tokens=sum(said.completion_tokens for said in self.said),
             seconds=sum(said.seconds for said in self.said),
         )

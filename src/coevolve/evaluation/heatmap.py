@@ -14,7 +14,7 @@ def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -
         from matplotlib.figure import Figure
     except ImportError:
         raise UserError("heat maps need matplotlib: pip install 'coevolve[draw]'") from None
-    across, down, *rest = labels
+    across, down, *rest = labels[:3]
     panels = [
         (f"{name}, {rest[0]} {value}" if rest and value is not None else name, groups)
         for name, counts in results.items()
@@ -54,7 +54,7 @@ def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -
 
 def split_by(counts: Tally, labels: Sequence[str]) -> list[tuple[Label | None, list[Summary]]]:
     """Groups by the first two labels, for each value of the third."""
-    groups = counts.by(labels)
+    groups = counts.by(labels[:3])
     if len(labels) < 3:
         return [(None, groups)]
     values = list(dict.fromkeys(group.labels[labels[2]] for group in groups))

@@ -98,8 +98,9 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         facts = gate_facts(after, began)
         rule = run.experiment.gate
         verdict = judge_twice(before, best, after, rule, run.experiment.seed)
-        if rule.on and (why := trained.result.stopped):
-            verdict = verdict._replace(keep=False, words=f"reverted: training was stopped: {why}")
+        if (why := trained.result.stopped) and rule.on:
+            words = f"{verdict.words}; training was stopped, so its knobs are not kept: {why}"
+            return {**verdict._replace(words=words).as_json(), "stopped": why, **facts}
         return {**verdict.as_json(), **facts}
 
     measured = run.ledger.phase(number, "dev", dev)
@@ -113,14 +114,16 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         cases=tuple(Case.model_validate(case) for case in measured["cases"]),
         engineer=standing.author,
         explanation=standing.words,
-        verdict="kept" if verdict["keep"] else "reverted",
+        verdict="kept" if verdict["keep"] and not verdict.get("stopped") else "reverted",
     )
     standing = standing._replace(history=(*standing.history, finished))
     if verdict["keep"]:
         best = max(
             standing.best, Measured(policy, place, verdict["valid"]), key=lambda one: one.valid
         )
-        return standing._replace(policy=policy, gate=place, best=best)
+        standing = standing._replace(policy=policy, gate=place, best=best)
+    if finished.verdict == "kept":
+        return standing
     kept = [past for past in standing.history if past.verdict == "kept"]
     last = kept[-1] if kept else standing.history[0]
     knobs = run.domain.space.project(last.knobs)

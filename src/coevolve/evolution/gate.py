@@ -44,7 +44,7 @@ def compared(
     for name, members in protected.items():
         fall, rate = _change(members, seed, tail), _rate(members)
         # What is picked because it is high comes down by itself, to the middle of its interval.
-        luck = rate.value - (rate.low + rate.high) / 2
+        luck = max(0.0, rate.value - (rate.low + rate.high) / 2)
         if fall.mean < -rule.protected_fall and fall.high < -luck:
             broken[name] = fall
     return _change(pairs, seed), broken

@@ -15,7 +15,6 @@ from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.run import Run, Standing
 from coevolve.evolution.training import own_tasks, seed_of
-from coevolve.harness.harness import Harness
 from coevolve.harness.rules import MOST_REVISIONS
 
 MOST_WORDS = 300
@@ -82,13 +81,15 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
 
 
 def makeable(run: Run, number: int, usable: list[Candidate]) -> tuple[list[Candidate], list[str]]:
-    """The candidates whose tasks can be made, and why those of the others cannot."""
-    experiment, able, unable = run.experiment, [], []
+    """The candidates whose tasks can be made in all rounds to come, and why those of the others
+    cannot."""
+    plan, able, unable = run.experiment, [], []
     for one in usable:
-        harness = Harness(knobs=dict(one.knobs), recipe=experiment.recipe)
         try:
-            run.measuring.probe_tasks(one.knobs, experiment.backtest, number)
-            own_tasks(run.domain, harness, seed_of(run, number + 1), experiment.lessons)
+            for later in range(number + 1, plan.rounds):
+                if plan.backtest.on:
+                    run.measuring.probe_tasks(one.knobs, plan.backtest, later - 1)
+                own_tasks(run.domain, one.knobs, plan.recipe, seed_of(run, later), plan.lessons)
             able.append(one)
         except KnobError as error:
             unable.append(f"the tasks of {one.name} cannot be made: {error}")

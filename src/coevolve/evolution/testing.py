@@ -32,9 +32,9 @@ def backtest(tree: Tree, parent: Version, patch: Patch) -> dict[str, Any]:
     seed = derive(tree.evolution.seed, "backtest", parent.number)
     domain = tree.measuring.domain
     try:
-        if patch.factor == "knobs":
-            harness = patched(parent.harness, patch)
-            own_tasks(domain, harness, tree.order(parent.number, harness).seed)
+        if patch.factor not in ("reward", "filters"):
+            after = patched(parent.harness, patch)
+            own_tasks(domain, after.knobs, after.recipe, tree.order(parent.number, after).seed)
         found = backtest_patch(patch, parent, tree.ledger.folder, domain, probe, rule, seed)
     except KnobError as error:
         words = f"its tasks cannot be made: {error}"

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from coevolve.evolution.run import Run, Standing
 from coevolve.harness.budget import Spent
 from coevolve.harness.experiment import Plan
 from coevolve.harness.harness import Harness
+from coevolve.harness.recipe import Recipe
 
 
 class Trained(NamedTuple):
@@ -59,12 +61,13 @@ def stage_of(plan: Plan, harness: Harness, policy: str, seed: int, folder: Path)
     )  # fmt: skip
 
 
-def own_tasks(domain: Domain, harness: Harness, seed: int, lessons: float = 0.0) -> list[Task]:
+def own_tasks(
+    domain: Domain, knobs: Mapping[str, float], recipe: Recipe, seed: int, lessons: float = 0.0
+) -> list[Task]:
     """What a stage with this seed trains on, but for lessons; a `KnobError` if that cannot be."""
-    count = harness.recipe.steps * harness.recipe.tasks
-    knobs, workers = domain.space.parse(harness.knobs), os.cpu_count() or 1
-    wanted = count - round(lessons * count)
-    return list(domain.generate(knobs, wanted, derive(seed, "tasks"), Split.TRAIN, workers))
+    count, workers = recipe.steps * recipe.tasks, os.cpu_count() or 1
+    wanted, drawn = count - round(lessons * count), derive(seed, "tasks")
+    return list(domain.generate(domain.space.parse(knobs), wanted, drawn, Split.TRAIN, workers))
 
 
 def train_stage(
@@ -80,7 +83,7 @@ def train_stage(
     Lessons in engineering among them are trained on, but are no evidence about the domain.
     """
     began = time.monotonic()
-    own = own_tasks(domain, harness, stage.seed, lessons)
+    own = own_tasks(domain, harness.knobs, stage.recipe, stage.seed, lessons)
     tasks = with_lessons(own, stage.recipe.steps * stage.recipe.tasks, derive(stage.seed, "tasks"))
     found = engine.train(stage, tasks, observe)
     spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)

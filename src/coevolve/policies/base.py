@@ -70,7 +70,8 @@ def tokens(answers: Iterable[Completion | Rollout]) -> int:
 def used(policy: object) -> tuple[int, float]:
     """Tokens and money that a policy has taken so far; none where it keeps no account."""
     usage = getattr(policy, "usage", None)
-    return (usage.prompt_tokens + usage.completion_tokens, usage.cost) if usage else (0, 0.0)
+    read, drawn = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
+    return read + drawn, float(getattr(usage, "cost", 0.0))
 
 
 def cost(policy: Policy) -> float:

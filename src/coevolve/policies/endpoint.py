@@ -238,6 +238,10 @@ class EndpointPolicy:
             try:
                 completion = await self._send(worker, request, dialect)
             except Trouble as trouble:
+                if 0 < trouble.room < request.sampling.max_tokens:
+                    fewer = request.sampling.model_copy(update={"max_tokens": trouble.room})
+                    request = request._replace(sampling=fewer)
+                    continue
                 if trouble.full and request.going:  # which is its end and no error
                     return Completion(text="", stop=StopReason.LENGTH)
                 simpler = None

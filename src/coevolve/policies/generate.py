@@ -83,9 +83,8 @@ class Generator:
         self.device: torch.device = next(model.parameters()).device
         self.end_ids = torch.tensor(sorted(set(end_ids)), device=self.device)
         self.pad_id = pad_id
-        config = model.config.get_text_config()
-        self.last_place: int = getattr(config, "max_position_embeddings", 1 << 31) - 1
-        """Rows beyond it go on beside their neighbours, and are cut off by who asked."""
+        self.last_place = (1 << 31) - 1
+        """Rows beyond it stay there beside their neighbours, and are cut off by who set it."""
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """What forward passes run in."""
         self.graphs: dict[tuple[int, int, int, float], Graph] = {}

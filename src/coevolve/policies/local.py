@@ -22,6 +22,7 @@ class LocalPolicy:
             self.loaded.model, self.loaded.end_ids, self.loaded.tokenizer.pad_token_id
         )
         self.generator.precision = lambda: computing(self.loaded.model)
+        self.generator.last_place = self.context - 1
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         if not prompts:

@@ -5,6 +5,7 @@ Servers differ in what they understand; a `Dialect` is what one of them is thoug
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -17,6 +18,13 @@ from coevolve.policies.base import Completion, Sampling
 KEY_VARIABLES = ("COEVOLVE_API_KEY", "OPENAI_API_KEY")
 RETRIED = (408, 409, 429)
 """Statuses under 500 that may pass by themselves."""
+TOO_LONG = (
+    "context_length_exceeded", "exceed_context_size", "context length", "context size",
+    "context window",
+)  # fmt: skip
+"""What servers say of messages that do not fit."""
+ROOM = re.compile(r"context length is (\d+)")
+READ = re.compile(r"(\d+) (?:in the messages|input tokens)")
 SHAPES = ("json_schema", "json_object", "")
 """How an answer is held to its schema, from the strongest way to none."""
 
@@ -96,8 +104,14 @@ class Trouble(Exception):
 
     @property
     def full(self) -> bool:
-        """Whether the messages are too long for the model."""
-        return self.status == 400 and "context" in self.reason.lower()
+        """Whether messages and answer together are too long for the model."""
+        return self.status == 400 and any(words in self.reason.lower() for words in TOO_LONG)
+
+    @property
+    def room(self) -> int:
+        """Tokens that are left for an answer then, 0 if none are or the server does not say."""
+        most, read = ROOM.search(self.reason), READ.search(self.reason)
+        return max(0, int(most[1]) - int(read[1])) if self.full and most and read else 0
 
     @property
     def may_pass(self) -> bool:

@@ -1,5 +1,6 @@
 """The two forms of a task: a function to write, or a program that reads and prints."""
 
+import math
 from typing import Any
 
 from coevolve.domains.code.template import Argument
@@ -123,4 +124,6 @@ def close(word: str, aim: str, tolerance: float) -> bool:
         value, goal = float(word), float(aim)
     except ValueError:
         return False
+    if not math.isfinite(goal):
+        return value == goal
     return abs(value - goal) <= tolerance * max(1.0, abs(goal))

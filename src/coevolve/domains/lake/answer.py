@@ -55,6 +55,8 @@ def parse(text: str, board: Board) -> Plan:
     content = extract(text, board)
     if not content:
         raise AnswerError("empty")
+    if content == "-":  # nobody moves
+        return tuple((start,) for start in board.starts)
     if COMPACT.fullmatch(content):
         return walk_all([part.replace("-", "") for part in content.split("|")], board)
     if CELLS.fullmatch(content):

@@ -37,6 +37,7 @@ def write_form(
             form[k] = form[k - 1]
             k -= 1
         form[k] = code
+    form[2 + high + starts.shape[0] :] = ZERO  # a taller image may have been there before
 
 
 @kernel

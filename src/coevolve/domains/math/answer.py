@@ -29,8 +29,8 @@ NUMBER = re.compile(
 AFTER = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
 sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred
-thousand million billion half third quarter dozen or and not but to plus minus times mod pi e i x
-y z n sqrt inf infinity nan
+thousand million billion half third quarter dozen hundreds thousands millions billions halves thirds
+quarters dozens k or and not but to plus minus times mod pi e i x y z n sqrt inf infinity nan
 """
 NUMBER_WORDS = frozenset(AFTER.split())
 """Words after a number that make it another number, or none."""

@@ -59,12 +59,13 @@ def main() -> None:
     import torch
 
     from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.policies.hardware import pick_device
 
     folder = StageFolder(Path(sys.argv[1]))
     try:
-        if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         stage, tasks = folder.load()
+        if pick_device(stage.device).type == "cuda":
+            take_gpu(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count())
         TrlEngine().run(stage, tasks, folder, None)
     except Exception as error:
         words = str(error) if isinstance(error, CoevolveError) else repr(error)
@@ -72,6 +73,15 @@ def main() -> None:
         with suppress(FileExistsError), (folder.path / FAILURE).open("x", encoding="utf-8") as file:
             json.dump({"error": words}, file)
         raise
+
+
+def take_gpu(number: int, there: int) -> None:
+    """Each process computes on a GPU of its own, and loads nothing onto others."""
+    import torch
+
+    if number >= there:
+        raise EngineError(f"processes are more than the {there} GPUs; lower processes to {there}")
+    torch.cuda.set_device(number)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
             if reply is None:
                 dialogue.over = True
                 continue
-            heard = reply_ids(tokenizer, reply)
+            heard = reply_ids(tokenizer, reply, trainer.eos_token_ids)
             if turn >= dialogue.limit or len(dialogue.ids) + len(heard) >= most:
                 dialogue.over = True
                 dialogue.stop = StopReason.TURNS if turn >= dialogue.limit else StopReason.LENGTH
@@ -76,12 +76,15 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
     return dialogues
 
 
-def reply_ids(tokenizer: Any, reply: str) -> list[int]:
-    """The tokens between the end of one answer and the beginning of the next."""
+def reply_ids(tokenizer: Any, reply: str, ends: list[int]) -> list[int]:
+    """The tokens between the end of one answer and the beginning of the next.
+
+    A token that ends answers was drawn with the answer, where the template has one there.
+    """
     heard = behind(tokenizer, {"role": "user", "content": reply})
-    if tokenizer.eos_token_id in behind(tokenizer):  # it ends the answer, and was drawn with it
-        return heard[heard.index(tokenizer.eos_token_id) + 1 :]
-    return heard
+    closing = alike(heard, behind(tokenizer))
+    drawn = next((place + 1 for place, token in enumerate(closing) if token in ends), 0)
+    return heard[drawn:]
 
 
 def behind(tokenizer: Any, *turns: dict[str, str]) -> list[int]:
@@ -96,9 +99,13 @@ def behind(tokenizer: Any, *turns: dict[str, str]) -> list[int]:
         )
         for said in ("0", "1")
     )  # fmt: skip
-    pairs = zip(reversed(one), reversed(other), strict=False)
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return list(one[len(one) - same :])
+    return alike(one[::-1], other[::-1])[::-1]
+
+
+def alike(one: list[int], other: list[int]) -> list[int]:
+    """What two lists begin with."""
+    pairs = zip(one, other, strict=False)
+    return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
 
 
 def environment(domain: TurnDomain, tasks: list[Task]) -> type:
