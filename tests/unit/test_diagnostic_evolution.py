@@ -16,7 +16,7 @@ from coevolve.evolution.diagnostics.grid import grid
 from coevolve.evolution.diagnostics.keeping import as_toml, keep_trials, refused_trials
 from coevolve.evolution.diagnostics.need import needs_diagnostic
 from coevolve.evolution.diagnostics.replay import replay
-from coevolve.evolution.diagnostics.screening import from_grid
+from coevolve.evolution.diagnostics.screening import agreement, from_grid
 from coevolve.evolution.diagnostics.separation import (
     Readings,
     alike,
@@ -330,6 +330,11 @@ def test_a_diagnostic_is_grown_without_any_model(run: Path, tmp_path: Path) -> N
             assert len(finding.readings) == VERSIONS, finding.error
     again = try_diagnostics(from_grid(occasion(folder)), occasion(folder))
     assert not any(trial.accepted for trial in again), "what was accepted already is not new"
+
+
+def test_halves_that_say_the_very_same_were_not_halved() -> None:
+    assert agreement({0: 1.0, 1: 2.0, 2: 4.0}, {0: 1.1, 1: 2.2, 2: 3.9}) > 0.9
+    assert agreement({0: 1.0, 1: 2.0, 2: 4.0}, {0: 1.0, 1: 2.0, 2: 4.0}) == 0
 
 
 def test_small_things() -> None:

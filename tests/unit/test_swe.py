@@ -10,6 +10,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout, StopReason
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
+from coevolve.domains.swe import box
 from coevolve.domains.swe.calls import write_call
 from coevolve.domains.swe.domain import SweDomain
 from coevolve.domains.swe.repository import repository
@@ -17,6 +18,7 @@ from coevolve.domains.swe.work import unfold
 from coevolve.evaluation.attempts import attempts
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.sandbox.limits import Ran
 
 
 @pytest.fixture(scope="module")
@@ -304,3 +306,15 @@ def test_the_tools_can_be_called_through_trl(domain: SweDomain, tasks: list[Task
     for name, arguments in TOOLS.items():
         schema = get_json_schema(getattr(made, name))["function"]
         assert set(schema["parameters"]["properties"]) == set(arguments)
+
+
+@pytest.mark.parametrize(
+    "said", ["[]", "not JSON", '{"x": 1}', '{"id": ["a"]}', '{"end": 0}\ns{"lines": 1}\ns"x"']
+)
+def test_code_that_speaks_in_the_place_of_the_reporter_breaks_nothing(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    ran = Ran(stop="ok", code=0, stdout=f"s{said}\n", stderr="", seconds=0.1, cpu_s=0.1)
+    monkeypatch.setattr(box, "perform", lambda *_: ran)
+    monkeypatch.setattr(box.secrets, "token_hex", lambda _: "s")
+    assert box.run_tests({}, ["test_a.py"]).ended is None

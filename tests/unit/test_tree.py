@@ -47,6 +47,8 @@ def test_better_is_kept_worse_reverted_the_same_pruned(tmp_path: Path) -> None:
         told = str(diagnosis.locked.ask("SELECT * FROM versions"))
     assert "kept" in told
     assert "n 60" not in told
+    with Diagnosis(tmp_path / "run", blind=True) as diagnosis:
+        assert "kept" not in str(diagnosis.locked.ask("SELECT verdict FROM versions"))
 
 
 def test_a_version_grows_from_the_best(tmp_path: Path) -> None:
@@ -76,6 +78,7 @@ def test_what_cannot_be_tried_is_refused_and_said(tmp_path: Path) -> None:
             {"factor": "recipe.steps", "value": 9},
             {"factor": "reward", "value": "no_such_component"},
             {"factor": "knobs", "value": {"size3.hole_ratio": 7}},
+            {"factor": "recipe.loss", "value": "cispo"},
             temperature(1.0),
             GOOD,
         ),
@@ -85,8 +88,8 @@ def test_what_cannot_be_tried_is_refused_and_said(tmp_path: Path) -> None:
     tree.run()
     assert [version.verdict for version in tree.versions] == ["root", "kept"]
     refused = [line for line in said if "refused" in line]
-    assert len(refused) == 4
-    for part in ("recipe.steps", "no_such_component", "hole_ratio", "changes nothing"):
+    assert len(refused) == 5
+    for part in ("recipe.steps", "no_such_component", "hole_ratio", "cispo", "changes nothing"):
         assert any(part in line for line in refused), part
 
 
@@ -223,6 +226,7 @@ def test_after_failures_the_measurement_is_checked_and_people_are_asked(tmp_path
     tree.run()
     assert tree.failures == 4
     assert tree.recorded(4, "check")["version"] == 0
+    assert tree.recorded(4, "check")["spent"]["rollouts"] == 60
     waiting = make_tree(tmp_path / "other", Listed(*patches), versions=5, asks_after=2)
     waited: list[str] = []
 

@@ -133,8 +133,13 @@ class Diagnosis:
         suite: Suite | None = None,
         bounds: Bounds | None = None,
         condition: str = "",
+        blind: bool = False,
     ) -> None:
+        """`blind`: verdicts are not to be seen, since what is asked is tried against them."""
         self.evidence: Evidence = gather(folder)._replace(condition=condition)
+        if blind:
+            rows = [{**row, "verdict": None} for row in self.evidence.versions]
+            self.evidence = self.evidence._replace(versions=rows)
         if not self.evidence.parts:
             raise UserError(f"{folder} holds no rollouts that can be read{left_out(self.evidence)}")
         self.suite = suite or load_suite(folder)

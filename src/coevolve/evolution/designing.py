@@ -199,6 +199,7 @@ def designed(tree: Tree, parent: Version, suggestion: Suggestion, author: str) -
         patch = patch.model_copy(update={"value": dict(domain.space.parse(knobs))})
     harness = patched(parent.harness, patch)
     check_names(harness.reward, domain)
+    harness.recipe.check(tree.evolution.processes)
     # As it was read, so that no spelling of a value hides what it is.
     patch = patch.model_copy(update={"value": flat(harness)[patch.factor]})
     return Design(patch, harness, author, suggestion.skill)

@@ -1,9 +1,12 @@
 """One generation: designs of the best version are backtested, trained and judged."""
 
+import time
 from functools import partial
 from itertools import combinations
 from typing import Any
 
+from coevolve.core.errors import UserError
+from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.designing import Design, design
 from coevolve.evolution.judging import judge
 from coevolve.evolution.learning import learn_diagnostics, learn_skill
@@ -43,10 +46,14 @@ def merge(tree: Tree) -> Version | None:
             continue
         better = tree.rate(one.number) >= tree.rate(other.number)
         base, patch = (one, second) if better else (other, first)
+        harness = patched(base.harness, patch)
+        try:
+            harness.recipe.check(tree.evolution.processes)
+        except UserError:  # each goes with their parent's values, and not with the other's
+            continue
         version = Version(
-            number=len(tree.versions), parent=base.number, patch=None, merged=pair,
-            harness=patched(base.harness, patch),
-        )  # fmt: skip
+            number=len(tree.versions), parent=base.number, patch=None, merged=pair, harness=harness
+        )
         tree.ledger.phase(
             version.number, "patch", partial(record_of, version, "merge", weights=tree.weights)
         )
@@ -90,13 +97,15 @@ def check_measurement(tree: Tree, version: Version, number: int) -> None:
     """Measure the best version again; if it comes out otherwise, the noise floor was too low."""
 
     def work() -> dict[str, Any]:
+        began = time.monotonic()
         place = tree.ledger.folder / "noise" / f"check-{number:02d}"
         draw = tree.evolution.gate.repeats + 1 + number
         again = tree.measuring.measure(
             tree.policy(version.number), tree.measuring.gate, place, draw
         )
         rate = sum(one.outcome.valid for one in again) / len(again)
-        return {"version": version.number, "rate": rate, "before": tree.rate(version.number)}
+        facts = {"version": version.number, "rate": rate, "before": tree.rate(version.number)}
+        return {**facts, "spent": spent_on(again, began)}
 
     found = tree.ledger.phase(number, "check", work)
     apart = abs(found["rate"] - found["before"])

@@ -12,7 +12,7 @@ from coevolve.evolution.best import rate_of
 from coevolve.evolution.deciding import measure_base, spent_on
 from coevolve.evolution.growing import grown
 from coevolve.evolution.isolation import code_hash
-from coevolve.evolution.judging import evidence, with_best
+from coevolve.evolution.judging import check_asked, evidence, with_best
 from coevolve.evolution.noise import noise_of
 from coevolve.evolution.tree import Tree
 from coevolve.harness.budget import Spent
@@ -37,7 +37,9 @@ def plant(tree: Tree) -> None:
         facts = tree.grown(0).gate
         words = f"root: {rate_of(facts):.1%} of {facts['n']} attempts at gate tasks are valid"
         facts = {**facts, "verdict": "root", "keep": True, "words": words}
-        return with_best(tree, 0, facts, evidence(tree, tree.health(), 0))
+        health = tree.health()
+        check_asked(health)
+        return with_best(tree, 0, facts, evidence(tree, health, 0))
 
     def noise() -> dict[str, Any]:
         began, gate = time.monotonic(), tree.measuring.gate

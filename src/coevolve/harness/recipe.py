@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 
 Loss = Literal["grpo", "dr_grpo", "dapo", "bnpo", "gspo", "cispo", "luspo", "sapo", "vespo"]
@@ -44,3 +45,27 @@ class Recipe(Value):
     instructions, so that it does not lose its language."""
     generator: str = "local"
     """Who draws the rollouts: local, vllm (in this process), or the address of a vLLM server."""
+
+    def check(self, processes: int) -> None:
+        """Refuse values that do not go together in GRPO on so many processes."""
+        if self.loss == "cispo" and self.clip_high < 1:
+            raise UserError(
+                f"cispo reads clip_high as the largest ratio; {self.clip_high} would cut "
+                "everything (5 is usual)"
+            )
+        self.own(self.tasks * self.group, processes)
+
+    def own(self, rollouts: int, processes: int) -> int:
+        """The rollouts of a step that each process takes, in passes of `micro_batch`."""
+        if rollouts % processes:
+            raise UserError(
+                f"{rollouts} rollouts per step cannot be shared by {processes} processes; "
+                "choose tasks x group as a multiple of the processes"
+            )
+        own, most = rollouts // processes, self.micro_batch
+        if most and own % most:
+            raise UserError(
+                f"micro_batch {most} does not divide the {own} rollouts per step and process; "
+                f"{max(n for n in range(1, min(most, own + 1)) if own % n == 0)} does"
+            )
+        return own

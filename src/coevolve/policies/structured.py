@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 
-MOST_CHARACTERS = 200_000
-"""Longer answers are not read at all."""
+MOST_CHARACTERS, MOST_DEPTH = 200_000, 40
+"""Longer answers, and deeper ones, are not read at all."""
 ECHOED_CHARACTERS = 4_000
 """How much of a wrong answer, and of the schema, a repair shows."""
 FAILURE_CHARACTERS = 2_000
@@ -87,6 +87,8 @@ def read_answer(text: str, schema: type[Model]) -> tuple[Model | None, str]:
     """The value in a text, or None and why there is none."""
     try:
         found = only_object(text)
+        if depth(found) > MOST_DEPTH:
+            raise RecursionError
         # As JSON, not as Python values, so that strict models still take lists for tuples.
         return schema.model_validate_json(json.dumps(found)), ""
     except ValidationError as error:
@@ -98,6 +100,12 @@ def read_answer(text: str, schema: type[Model]) -> tuple[Model | None, str]:
     except Exception as error:  # validators of the schema may raise anything on odd values
         failure = f"{type(error).__name__}: {error}"
     return None, storable(failure[:FAILURE_CHARACTERS]) or "no reason given"
+
+
+def depth(value: object) -> int:
+    """How many levels of lists and objects there are."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(depth, inner), default=0)
 
 
 def only_object(text: str) -> dict[str, Any]:

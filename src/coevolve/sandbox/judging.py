@@ -65,13 +65,13 @@ class Program:
             self.worker.channel.send(request, deadline)
             head, _, data = self.hear(deadline).partition(b"\n")
             stop, code, wall_us, cpu_us, *sizes = map(int, head.split())
-            name = STOPS[stop]
+            name, seconds, cpu_s = STOPS[stop], wall_us / 1e6, cpu_us / 1e6
             if len(sizes) != 3 or min(sizes) < 0 or sum(sizes) != len(data):
                 raise Gone
         except Late:
             self.alive = False
             return DEAD.model_copy(update={"stop": "time"}), ""
-        except (Gone, ValueError, IndexError):
+        except (Gone, ValueError, IndexError, OverflowError):
             self.alive = False
             return DEAD, ""
         texts, at = [], 0
@@ -83,8 +83,8 @@ class Program:
             code=code,
             stdout=texts[0],
             stderr=texts[1],
-            seconds=wall_us / 1e6,
-            cpu_s=cpu_us / 1e6,
+            seconds=seconds,
+            cpu_s=cpu_s,
         )
         if texts[2].startswith("!!"):
             self.alive, self.problem = False, texts[2][2:]

@@ -150,7 +150,11 @@ def run_tests(
         "trace": trace,
     }
     ran = perform("tests", tree, request, limits_of(cpu_s, WALL * cpu_s))
-    return heard(ran, secret)
+    try:
+        return heard(ran, secret)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        # Code that found the reporter and spoke in its place.
+        return Tested(frozenset(), {}, {}, ran.stop, None, ran.cpu_s, {}, {})
 
 
 def heard(ran: Ran, secret: str) -> Tested:
@@ -166,11 +170,11 @@ def heard(ran: Ran, secret: str) -> Tested:
             continue
         fact = json.loads(line.removeprefix(secret))
         if "id" in fact:
-            phases.setdefault(fact["id"], []).append(f"{fact['when']} {fact['outcome']}")
+            phases.setdefault(plain(fact["id"]), []).append(f"{fact['when']} {fact['outcome']}")
             if "message" in fact:
-                failed.setdefault(fact["id"], fact["message"])
+                failed.setdefault(plain(fact["id"]), plain(fact["message"]))
         elif "broken" in fact:
-            broken[fact["broken"]] = fact["message"]
+            broken[plain(fact["broken"])] = plain(fact["message"])
         elif "calls" in fact:
             calls[fact["calls"]] = [(name, first) for name, first in fact["functions"]]
         elif "lines" in fact:
@@ -204,7 +208,7 @@ def run_command(tree: Tree, command: str, *, wall_s: float = 60, output_kb: int 
     ran = perform("shell", tree, request, limits_of(max(1, int(wall_s)), wall_s + 30))
     try:
         report = json.loads(ran.stdout)
-        code, output = report["code"], str(report["output"])
+        code, output = report["code"], plain(report["output"])
         changed = {str(name): decoded(data) for name, data in report["changed"].items()}
         gone = {str(name) for name in report["gone"]}
         if not isinstance(code, int | None):
@@ -219,6 +223,11 @@ def run_command(tree: Tree, command: str, *, wall_s: float = 60, output_kb: int 
     return Shown(code, output, after, touched)
 
 
+def plain(text: object) -> str:
+    """Text that can be stored: half a surrogate pair cannot."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 def decoded(data: object) -> bytes:
     return base64.b64decode(str(data), validate=True)
 
@@ -227,4 +236,8 @@ def allowed(name: str) -> bool:
     """Whether a name that came out of the sandbox is one of a file below a root."""
     parts = PurePosixPath(name).parts
     sound = bool(parts) and not name.startswith("/") and ".." not in parts and len(name) < 400
-    return sound and not any(part in ("__pycache__", ".pytest_cache") for part in parts)
+    return (
+        sound
+        and name.isprintable()
+        and not any(part in ("__pycache__", ".pytest_cache") for part in parts)
+    )

@@ -40,21 +40,10 @@ def save_every(stage: Stage, size: str) -> int:
 
 def passes(stage: Stage, size: str, rollouts: int) -> tuple[int, int]:
     """(rollouts per pass, passes per step) on each process."""
-    if rollouts % stage.processes:
-        raise UserError(
-            f"{rollouts} rollouts per step cannot be shared by {stage.processes} processes; "
-            "choose tasks x group as a multiple of the processes"
-        )
-    own = rollouts // stage.processes
-    at_once = stage.recipe.micro_batch
+    own, at_once = stage.recipe.own(rollouts, stage.processes), stage.recipe.micro_batch
     if not at_once:
         most = max(1, ROOM[size] // (PROMPT + stage.recipe.max_tokens))
         at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
-    if own % at_once:
-        raise UserError(
-            f"micro_batch {at_once} does not divide the {own} rollouts per step and process; "
-            f"{max(n for n in range(1, min(at_once, own + 1)) if own % n == 0)} does"
-        )
     return at_once, own // at_once
 
 
@@ -96,11 +85,7 @@ def grpo(stage: Stage, machine: Machine) -> list[Setting]:
     """Arguments of TRL's GRPO trainer."""
     recipe = stage.recipe
     rollouts = recipe.tasks * recipe.group
-    if recipe.loss == "cispo" and recipe.clip_high < 1:
-        raise UserError(
-            f"cispo reads clip_high as the largest ratio; {recipe.clip_high} would cut everything "
-            "(5 is usual)"
-        )
+    recipe.check(stage.processes)
     return [
         *common(stage, machine, rollouts),
         Setting("num_generations", recipe.group, "recipe"),

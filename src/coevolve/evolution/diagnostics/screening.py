@@ -28,7 +28,7 @@ def from_grid(occasion: Occasion) -> list[Diagnostic]:
     if most < 1 or good in (0, len(occasion.labels)):
         return []
     suite = load_suite(occasion.folder)
-    with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
+    with Diagnosis(occasion.folder, suite, occasion.bounds, blind=True) as diagnosis:
         sides = grid(diagnosis)
         known = [replay(diagnosis, one).readings for one in suite.of(diagnosis.domains())]
         asked = {one.name: replay(diagnosis, one).readings for one in sides[::2]}
@@ -54,9 +54,10 @@ def firmness(diagnostics: list[Diagnostic], occasion: Occasion) -> dict[str, flo
 
 
 def agreement(one: Readings, other: Readings) -> float:
-    """The correlation over versions; 0 where there is none."""
+    """The correlation over versions; 0 where there is none, or where halves say the very same: what
+    is not asked of tasks, such as steps, is not tried by halving them."""
     both = sorted(one.keys() & other.keys())
     values = np.array([[half[version] for version in both] for half in (one, other)])
-    if len(both) < 2 or np.ptp(values, axis=1).min() == 0:
+    if len(both) < 2 or np.ptp(values, axis=1).min() == 0 or (values[0] == values[1]).all():
         return 0.0
     return float(np.corrcoef(values)[0, 1])

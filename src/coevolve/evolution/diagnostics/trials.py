@@ -60,7 +60,7 @@ def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[
     if not proposed:
         return []
     suite = load_suite(occasion.folder)
-    with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
+    with Diagnosis(occasion.folder, suite, occasion.bounds, blind=True) as diagnosis:
         readings = [replay(diagnosis, one) for one in proposed]
         domains = diagnosis.domains()
         existing = {one.name: (one, replay(diagnosis, one).readings) for one in suite.of(domains)}
@@ -203,7 +203,7 @@ def try_threshold(name: str, occasion: Occasion, family: int = 1) -> Trial | Non
     many thresholds are tried together."""
     suite = load_suite(occasion.folder)
     old = suite.diagnostics[name]
-    with Diagnosis(occasion.folder, suite, occasion.bounds) as diagnosis:
+    with Diagnosis(occasion.folder, suite, occasion.bounds, blind=True) as diagnosis:
         readings = replay(diagnosis, old).readings
     known = {version: value for version, value in readings.items() if version in occasion.labels}
     cut = best_cut(known, occasion.labels, old.direction)
