@@ -94,8 +94,9 @@ def test_known_outcomes(domain: SweDomain, tasks: list[Task]) -> None:
     (reader,) = play(domain, "leak-reader", tasks[:1])
     assert reader.outcome.failure == "no_patch"
     assert not reader.outcome.details["history_read"]
-    for rollout in play(domain, "random", tasks[:3]):
-        assert rollout.outcome.failure in ("still_failing", "regression", "time", "broken")
+    found = [rollout.outcome.failure for rollout in play(domain, "random", tasks)]
+    assert {*found} <= {"still_failing", "regression", "time", "broken", None}
+    assert found.count(None) < len(found)  # luck mends one now and then
 
 
 def test_the_leak(domain: SweDomain) -> None:
