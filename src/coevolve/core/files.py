@@ -22,3 +22,8 @@ def cache_root() -> Path:
     """Where this user's files go that can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "coevolve"
+
+
+def storable(text: str) -> str:
+    """The text with half surrogate pairs replaced, which no file or request can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -60,11 +60,15 @@ def knobs_by_round(record: Record) -> list[Knobs]:
 
 def incumbent_after(record: Record, knobs: list[Knobs], number: int) -> Knobs:
     """What stood when a round's engineers were asked: after a revert, the last that was kept."""
-    gates = [record.payload(past, "gate") for past in range(min(number + 1, len(knobs)))]
-    kept = [past for past, gate in enumerate(gates) if keeps(gate) and not gate.get("stopped")]
-    last = record.payload(number, "gate")
-    reverted = keeps(last) is False or last.get("stopped")
+    kept = [past for past in range(min(number + 1, len(knobs))) if lasting(record, past)]
+    reverted = lasting(record, number) is False
     return knobs[kept[-1]] if reverted and kept else knobs[min(number, len(knobs) - 1)]
+
+
+def lasting(record: Record, number: int) -> bool | None:
+    """Whether the knobs of a round stay in force; None where it was not judged."""
+    gate = record.payload(number, "gate")
+    return keeps(gate) and not gate.get("stopped")
 
 
 def levels_of(record: Record, knobs: list[Knobs]) -> Levels:

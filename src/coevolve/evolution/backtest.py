@@ -18,6 +18,7 @@ from coevolve.evaluation.statistics import Interval, Rate, wilson
 from coevolve.evidence.cells import Cell, cells_of, merged
 from coevolve.harness.expression import Numbers
 from coevolve.harness.rules import BacktestRule
+from coevolve.policies.base import tokens
 
 RESAMPLES = 2_000
 SOLVED = 0.9
@@ -113,7 +114,7 @@ def measure(
 ) -> Probe:
     """The numbers of one candidate beside the incumbent's rollouts."""
     rng = np.random.default_rng(derive(seed, "backtest", candidate.name))
-    signal, tokens = by_group(rollouts, reward, np.var), by_group(rollouts, size, np.mean)
+    signal, sizes = by_group(rollouts, reward, np.var), by_group(rollouts, size, np.mean)
     drawn, against = resampled(signal, rng), resampled(by_group(base, reward, np.var), rng)
     cells = cells_of(rollouts)
     groups = sum(cell.groups for cell in cells)
@@ -123,7 +124,7 @@ def measure(
         interval(signal, drawn),
         0.5 if candidate.name == "incumbent" else float((drawn > against).mean()),
         forgotten(cells, cells_of(base)),
-        interval(tokens, resampled(tokens, rng)),
+        interval(sizes, resampled(sizes, rng)),
     )
 
 
@@ -180,7 +181,7 @@ def reward(rollout: Rollout) -> float:
 
 def size(rollout: Rollout) -> float:
     """Tokens, prompt and answer."""
-    return rollout.prompt_tokens + rollout.completion_tokens
+    return tokens([rollout])
 
 
 def by_group(

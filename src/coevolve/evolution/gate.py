@@ -1,7 +1,7 @@
 """The gate: whether a trained checkpoint may replace the one before, by held-out gate tasks alone.
 
 Doing nothing is always possible: what is worse beyond the margin, or has unlearned what was solved,
-is reverted, if that is more than noise: of rounds that change nothing, a few in a hundred are.
+is reverted, if that is more than noise: of rounds that change nothing, less than one in ten is.
 """
 
 from collections.abc import Mapping, Sequence

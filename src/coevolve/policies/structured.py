@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from coevolve.core.files import storable
 from coevolve.core.rollout import Message, StopReason
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 
@@ -184,8 +185,3 @@ def listed(error: ValidationError) -> str:
     ]
     more = len(errors) - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more else "")
-
-
-def storable(text: str) -> str:
-    """The text with half surrogate pairs replaced, which no file or request can carry."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import storable
 from coevolve.core.rollout import StopReason
 from coevolve.policies.base import Completion, Sampling
 
@@ -193,8 +194,7 @@ def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
         text = ""
     if not isinstance(text, str):
         raise Trouble(f"no text in the response: content is {text!r:.100}")
-    # Half a surrogate pair is valid JSON, but no text that could be stored or sent on.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = storable(text)  # half a surrogate pair is valid JSON
     stop = StopReason.LENGTH if reason == "length" else StopReason.END
     return Completion(text, stop, logprobs=read_logprobs(choice.get("logprobs"), tokens))
 

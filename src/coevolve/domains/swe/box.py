@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from coevolve.core.errors import UserError
-from coevolve.core.files import cache_root
+from coevolve.core.files import cache_root, storable
 from coevolve.domains.swe.places import is_made
 from coevolve.domains.swe.source import Tree
 from coevolve.sandbox import bubblewrap
@@ -170,11 +170,13 @@ def heard(ran: Ran, secret: str) -> Tested:
             continue
         fact = json.loads(line.removeprefix(secret))
         if "id" in fact:
-            phases.setdefault(plain(fact["id"]), []).append(f"{fact['when']} {fact['outcome']}")
+            phases.setdefault(storable(str(fact["id"])), []).append(
+                f"{fact['when']} {fact['outcome']}"
+            )
             if "message" in fact:
-                failed.setdefault(plain(fact["id"]), plain(fact["message"]))
+                failed.setdefault(storable(str(fact["id"])), storable(str(fact["message"])))
         elif "broken" in fact:
-            broken[plain(fact["broken"])] = plain(fact["message"])
+            broken[storable(str(fact["broken"]))] = storable(str(fact["message"]))
         elif "calls" in fact:
             calls[fact["calls"]] = [(name, first) for name, first in fact["functions"]]
         elif "lines" in fact:
@@ -208,7 +210,7 @@ def run_command(tree: Tree, command: str, *, wall_s: float = 60, output_kb: int 
     ran = perform("shell", tree, request, limits_of(max(1, int(wall_s)), wall_s + 30))
     try:
         report = json.loads(ran.stdout)
-        code, output = report["code"], plain(report["output"])
+        code, output = report["code"], storable(str(report["output"]))
         changed = {str(name): decoded(data) for name, data in report["changed"].items()}
         gone = {str(name) for name in report["gone"]}
         if not isinstance(code, int | None):
@@ -221,11 +223,6 @@ def run_command(tree: Tree, command: str, *, wall_s: float = 60, output_kb: int 
     after = {name: data for name, data in tree.items() if name not in gone} | changed
     touched = sorted(name for name in (*changed, *(gone & set(tree))) if not is_made(name))
     return Shown(code, output, after, touched)
-
-
-def plain(text: object) -> str:
-    """Text that can be stored: half a surrogate pair cannot."""
-    return str(text).encode("utf-8", "replace").decode()
 
 
 def decoded(data: object) -> bytes:

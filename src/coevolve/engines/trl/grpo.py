@@ -57,7 +57,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.drawing_s = 0.0
         self.columns: Columns
         self.dead: Tensor
-        self.said: dict[int, list[int]] = {}
+        self.said: dict[int, list[int]]
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
