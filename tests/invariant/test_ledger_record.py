@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -31,9 +32,19 @@ with Ledger.create(Path(sys.argv[1]), {"seed": 3}) as ledger, ledger.writing():
         for name in sys.argv[3].split(","):
             size = 70_000 if name == "evaluate" and round % 9 == 0 else 1
             mark = digest(round, name, last).hex()
-            last = ledger.phase(round, name, lambda: {"mark": mark, "text": mark * size})["mark"]
+            work = lambda: sys.stdin.readline() and {"mark": mark, "text": mark * size}
+            last = ledger.phase(round, name, work)["mark"]
     ledger.note("done")
 """
+"""Each phase takes one line of input, so that no run gets further than a test lets it."""
+
+
+def go(process: subprocess.Popen[str], phases: int) -> subprocess.Popen[str]:
+    """Let a run do so many phases more."""
+    assert process.stdin is not None
+    process.stdin.write("\n" * phases)
+    process.stdin.flush()
+    return process
 
 
 def results(folder: Path) -> list[tuple[int, str, dict]]:
@@ -42,24 +53,22 @@ def results(folder: Path) -> list[tuple[int, str, dict]]:
 
 
 def test_a_run_killed_at_any_time_ends_like_one_that_was_not(tmp_path):
-    arguments = (ROUNDS, ",".join(PHASES))
-    begun = time.monotonic()
-    finish(start(RUN, tmp_path / "whole", *arguments))
-    whole_s = time.monotonic() - begun
+    arguments, every = (ROUNDS, ",".join(PHASES)), ROUNDS * len(PHASES)
+    finish(go(start(RUN, tmp_path / "whole", *arguments), every))
     expected = results(tmp_path / "whole")
-    assert len(expected) == ROUNDS * len(PHASES)
-    rng, folder, progress = random.Random(5), tmp_path / "killed", []
-    # At least 15 kills; a machine too busy to get anywhere between them is given more time.
-    while len(progress) < 15 or (progress[-1] <= 15 and len(progress) < 60):
-        process = start(RUN, folder, *arguments)
-        time.sleep(rng.uniform(0, whole_s / 20) * (1 + max(0, len(progress) - 14)))
+    assert len(expected) == every
+    rng, folder, progress = random.Random(5), tmp_path / "killed", [0]
+    # A busy machine, where a run gets nowhere before it is killed, is given more and more time.
+    while len(progress) < 16 or progress[-1] <= 15:
+        process = go(start(RUN, folder, *arguments), 5)
+        time.sleep(rng.uniform(0, 0.008) * len(progress))
         finish(process, kill=True)
         found = results(folder)
         assert found == expected[: len(found)]
         progress.append(len(found))
     assert progress == sorted(progress)
-    assert progress[-1] > 15
-    finish(start(RUN, folder, *arguments))
+    assert progress[-1] < every
+    finish(go(start(RUN, folder, *arguments), every))
     assert results(folder) == expected
     with Ledger.open(folder) as ledger:
         assert ledger.state() == "done"
