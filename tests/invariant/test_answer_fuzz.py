@@ -11,7 +11,7 @@ from coevolve.core.task import Task
 from coevolve.domains.registry import get_domain
 
 COUNT = 10_000
-SLOWEST_S = 5.0
+SLOWEST_S = 20.0
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
 LETTERS = "UDLRW| ,/[]{}\"'<>0123456789-.:\n\x00é同"
 

@@ -35,16 +35,15 @@ def test_one_writes_and_others_read(tmp_path):
         with pytest.raises(UserError, match=f"run run is going on in process {process.pid};"):
             ledger.phase(0, "train", dict)
         assert ledger.summary()["process"] == process.pid
-        seen, slowest, end = [0], 0.0, time.monotonic() + 1
-        while time.monotonic() < end:
+        seen, slowest = [0], 0.0
+        while len(seen) < 20 or seen[-1] == seen[1]:
             begun = time.monotonic()
             numbers = [event.payload["number"] for event in ledger.events("tick")]
             slowest = max(slowest, time.monotonic() - begun)
             assert numbers == list(range(len(numbers)))
             assert len(numbers) >= seen[-1]
             seen.append(len(numbers))
-        assert seen[-1] > seen[1]
-        assert slowest < 5
+        assert slowest < 30
         finish(process, kill=True)
         assert ledger.summary()["process"] is None
         assert ledger.phase(0, "train", lambda: {"mine": True}) == {"mine": True}
@@ -113,7 +112,7 @@ with Ledger.create(Path(sys.argv[1]), {}) as ledger, ledger.writing():
 
 
 def until(condition) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)

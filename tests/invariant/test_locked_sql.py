@@ -77,7 +77,7 @@ def test_what_takes_too_much_is_stopped(locked, statement):
         pass
     else:  # small enough after all
         assert len(str(answer.rows)) <= TIGHT.size
-    assert time.monotonic() - began < TIGHT.seconds + 10  # a busy machine kills late
+    assert time.monotonic() - began < TIGHT.seconds + 30  # a busy machine kills late
     if locked.process is not None and locked.process.poll() is None:
         assert peak(locked) < PEAK
     locked.bounds = BOUNDS

@@ -65,7 +65,7 @@ def play(source: str, limits: Limits = QUICK, stdin: str = "") -> Ran:
     with program(source, limits) as candidate:
         ran = candidate.run(stdin)
         assert candidate.problem == ""
-    assert time.monotonic() - began < limits.wall_s + 12
+    assert time.monotonic() - began < limits.wall_s + 30
     return ran
 
 
@@ -441,13 +441,14 @@ def test_workers_die_with_this_process():
     process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.5)
-    family = children() - others
-    assert len(family) > 2
+    deadline = time.monotonic() + 60
+    while len(family := children() - others) <= 2:
+        assert time.monotonic() < deadline, "no worker was started"
+        time.sleep(0.05)
     process.kill()
     process.wait()
     process.stdout.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(alive(pid) for pid in family):
         assert time.monotonic() < deadline, "a worker outlived its parent"
         time.sleep(0.05)

@@ -108,9 +108,9 @@ def test_negative_and_huge_coordinates_are_off_the_board():
 
 def test_megabytes_are_refused_quickly():
     for text in ("[" * 2**20, "<answer>" * 2**17, "R" * 2**21, "<answer>" + "[[0,0]," * 2**17):
-        began = time.perf_counter()
+        began = time.process_time()
         assert DOMAIN.verify(TASK, text).failure == "parse"
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
 
 
 PIECES = [

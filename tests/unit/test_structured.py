@@ -145,9 +145,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_text_breaks_the_reader(name):
     text, message = HOSTILE[name]
-    began = time.monotonic()
+    began = time.process_time()
     answered = answer_json(Script(text, text), QUESTION, Loose, Sampling(), repairs=1)
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
     assert message in answered.failure
     assert (answered.value is None) == bool(answered.failure) == bool(message)
     assert len(answered.failure) < 3_000
