@@ -137,7 +137,7 @@ def test_variants_are_those_of_the_paper():
         compose(["H:nodefault"], rich())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(ALL), max_size=8), st.integers(50, 4_000))
 def test_the_whole_keeps_to_its_budget(names, budget):
     text = compose(names, rich(), budget)

@@ -55,7 +55,7 @@ proposals = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(proposals, st.integers(0, 3), st.sampled_from([0.01, 0.1, 0.25, 1.0]))
 def test_whatever_comes_in_the_result_is_valid_and_within_the_region(proposal, seed, reach):
     incumbent = SPACE.random(seed) if seed else SPACE.defaults()

@@ -211,7 +211,7 @@ def test_doing_the_opposite_of_the_best_is_harm(tasks):
         assert found.reward < 0.2
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_verdict(text):
     task = next(DOMAIN.generate(DOMAIN.space.defaults(), 1, 9, Split.TRAIN))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.rollout import Outcome, Rollout, StopReason
@@ -46,7 +46,6 @@ def tallied(table):
     return counts
 
 
-@settings(deadline=None)
 @given(st.integers(0, 400), st.integers(1, 400))
 def test_one_attempt_per_task_is_plain_wilson(successes, n):
     successes = min(successes, n)
@@ -56,7 +55,6 @@ def test_one_attempt_per_task_is_plain_wilson(successes, n):
     assert cautious(successes, n, n) == pytest.approx(plain, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=5), max_size=30))
 def test_sums_over_tasks_tell_the_same_as_tasks(table):
     right, tried = np.array([sum(one) for one in table], int), np.array(list(map(len, table)), int)
@@ -65,7 +63,6 @@ def test_sums_over_tasks_tell_the_same_as_tasks(table):
     assert Sums(len(table), *map(int, sums)).rate() == pytest.approx(rate_over(parts), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=30))
 def test_several_attempts_are_worth_no_less_than_tasks_and_no_more_than_attempts(table):
     counts = tallied(table)

@@ -114,7 +114,7 @@ def test_other_tasks_are_refused() -> None:
         judge([attempt(1, True)], [attempt(2, True)], GateRule(), 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
 def test_a_difference_is_the_mean_and_lies_in_its_interval(pairs: list[tuple[bool, bool]]) -> None:
     before, after = [float(one) for one, _ in pairs], [float(other) for _, other in pairs]

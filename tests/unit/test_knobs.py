@@ -60,7 +60,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from([*SPACE.knobs, "nonsense"]), anything, max_size=30))
 def test_projection_always_gives_valid_knobs(changes):
     knobs = SPACE.project(changes)

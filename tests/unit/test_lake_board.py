@@ -54,7 +54,7 @@ def mirrored(board: Board) -> Board:
     return Board(rows=rows, starts=flip(board.starts), goals=flip(board.goals))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(2, 7), st.integers(2, 7), st.integers(1, 4), st.randoms())
 def test_rotation_reflection_and_renaming_do_not_change_the_fingerprint(
     seed, size, width, agents, shuffler

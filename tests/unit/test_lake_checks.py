@@ -119,7 +119,7 @@ def boards_and_plans(draw: st.DrawFn) -> tuple[Board, Plan]:
     return board, tuple(plan)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(boards_and_plans())
 def test_checks_agree_with_a_plain_reading_of_the_rules(case):
     board, plan = case

@@ -94,7 +94,7 @@ def drawn(lakes: Lakes, boards: list[Board]) -> np.ndarray:
     return grid
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     height=st.integers(1, 5),
     width=st.integers(1, 5),

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lineages import child, lineage, patch, root
 
@@ -240,7 +240,7 @@ def test_garbage_is_a_failure_and_never_an_exception(text):
     json.dumps(found.model_dump(mode="json")).encode()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(
     st.fixed_dictionaries(
         {

@@ -4,13 +4,12 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.evaluation.passk import pass_at, powers_up_to
 
 
-@settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())
 def test_it_is_the_share_of_choices_with_a_success(outcomes, data):
     k = data.draw(st.integers(1, len(outcomes)))
@@ -19,7 +18,6 @@ def test_it_is_the_share_of_choices_with_a_success(outcomes, data):
     assert pass_at(k, len(outcomes), sum(outcomes)) == float(expected)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.data())
 def test_its_ends_and_its_order(attempts, data):
     successes = data.draw(st.integers(0, attempts))

@@ -91,7 +91,7 @@ GROUPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(GROUPS)
 def test_the_same_reward_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, groups: Groups
@@ -120,7 +120,7 @@ def better(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return bool(one["components"]["tests"] > other["components"]["tests"])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(GROUPS)
 def test_pairs_are_those_that_people_would_name(
     tmp_path_factory: pytest.TempPathFactory, groups: Groups
@@ -286,7 +286,7 @@ def test_leaving_out_what_is_dead_changes_nothing(tmp_path: Path) -> None:
     assert value(found, "rollouts_kept") < 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(GROUPS)
 def test_the_same_filters_keep_the_same(
     tmp_path_factory: pytest.TempPathFactory, groups: Groups

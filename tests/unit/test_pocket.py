@@ -124,7 +124,7 @@ def test_ids_never_move():
     assert TOKENIZER.convert_tokens_to_ids(list(words)) == list(range(len(words)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     size=st.integers(3, 10),
     agents=st.integers(2, 5),
