@@ -17,7 +17,7 @@ from coevolve.evolution.measuring import measuring_of
 from coevolve.harness.experiment import make_experiment
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
-from coevolve.sandbox.judging import check, program
+from coevolve.sandbox.judging import DEAD, check, program
 from coevolve.sandbox.limits import Limits, Ran
 from coevolve.sandbox.pool import close_pools
 from coevolve.sandbox.run import run
@@ -426,6 +426,21 @@ def test_the_file_of_a_run_may_say_it_too(monkeypatch):
     assert bubblewrap.kind() == "none"
     with pytest.raises(UserError, match=r"run\.toml: sandbox = 'docker': .*'none'"):
         make_experiment({"domain": "code", "sandbox": "docker"}, "run.toml")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"0 0 1", b"one", b"99 0 0 0 0 0 0\n", b"-99 0 0 0 0 0 0\n", b"0 0 0 0 5 0 0\n",
+        b"0 0 0 0 -1 1 0\n", b"0 0 " + b"9" * 400 + b" 0 0 0 0\n", b"9" * 9_999,
+    ],
+    ids=lambda said: said[:12],
+)  # fmt: skip
+def test_a_worker_that_talks_nonsense_counts_as_killed(said, monkeypatch):
+    with program("print(1)", QUICK) as candidate:
+        monkeypatch.setattr(candidate, "hear", lambda deadline: said)
+        assert candidate.run("") == DEAD
+        assert not candidate.alive
 
 
 def test_workers_die_with_this_process():
