@@ -146,6 +146,9 @@ def test_questions(tmp_path):
         question = approval.ask(ledger, 2, "patch", {"a": 1, "b": (2, 3)})
         assert approval.ask(ledger, 2, "patch", {"b": [2, 3], "a": 1}) == question
         assert approval.waiting(ledger) == question
+        with pytest.raises(UserError, match=r"an answer to question 7, but to 2; look"):
+            approval.answer(ledger, "approve", number=7)
+        assert approval.waiting(ledger) == question
         with pytest.raises(LedgerError, match=r"question 2 of run run \(round 2, patch\) is still"):
             approval.ask(ledger, 2, "patch", {"a": 2})
         with pytest.raises(UserError, match="nobody answered question 2"), ledger.writing():

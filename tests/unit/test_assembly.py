@@ -16,7 +16,6 @@ from coevolve.evolution.rounds import Rounds
 from coevolve.harness.experiment import make_experiment
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Completion, Prompt, Sampling
-from coevolve.policies.endpoint import Usage
 from coevolve.policies.registry import get_policy
 
 SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5}
@@ -43,6 +42,8 @@ def made(folder: Path, **changes: Any) -> Rounds:
         ({"engineers": ["./nowhere/at/all"]}, "no model './nowhere/at/all'"),
         ({"engineers": ["frontir"]}, "did you mean 'frontier'"),
         ({"context": ["X"]}, "unknown context module 'X'"),
+        ({"budget": {"money": 2}}, "budget.money = 2, but prices = [0, 0]"),
+        ({"backtest": {"most_cut": 0.1}}, "backtest.most_cut = 0.1: only trees of versions"),
     ],
 )
 def test_what_no_run_can_go_by_is_refused_before_a_folder_is_begun(
@@ -76,10 +77,9 @@ class Priced:
     """Writes nothing useful, for money."""
 
     name = "priced"
-    usage = Usage()
+    prices = (40_000.0, 25_000.0)
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
-        self.usage = self.usage._replace(cost=self.usage.cost + 0.25)
         return [Completion("no JSON", prompt_tokens=5, completion_tokens=2) for _ in prompts]
 
 
@@ -102,7 +102,7 @@ def test_what_engineers_cost_is_counted(tmp_path: Path) -> None:
 def test_prices_reach_a_model_behind_an_address() -> None:
     domain = get_domain("lake")
     policy, _ = get_policy("http://127.0.0.1:1/v1#m", domain, prices=(2.0, 8.0))
-    assert policy._prices == (2.0, 8.0)  # type: ignore[attr-defined]
+    assert policy.prices == (2.0, 8.0)  # type: ignore[attr-defined]
 
 
 def test_the_form_of_an_answer_is_the_experiments() -> None:

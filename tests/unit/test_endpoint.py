@@ -17,7 +17,7 @@ import pytest
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.rollout import Message, StopReason
-from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.policies.base import Completion, Prompt, Sampling, worth
 from coevolve.policies.cache import AnswerCache, key_of
 from coevolve.policies.endpoint import EndpointPolicy, retry_after_s
 
@@ -470,6 +470,8 @@ def test_the_cache_repeats_no_call(tmp_path):
         with policy_at(server.url, cache=path) as policy:
             assert policy.answer(prompts(5), Sampling()) == fresh
             assert policy.usage == (0, 5, 0, 0, 0.0)
+            policy.prices = (1e6, 1e5)
+            assert worth(policy, fresh) == 5 * (10 + 0.4)  # whoever resumes counts it all the same
             assert len(server.bodies) == 5
             for other in (
                 Sampling(seed=1),

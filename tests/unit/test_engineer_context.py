@@ -107,9 +107,18 @@ def test_long_histories_keep_the_newest():
 
 def test_training_is_shown_in_part_or_in_full():
     part, full = compose(["T:bookkeeping"], rich()), compose(["T:full"], rich())
-    assert part == "Training: round 2 of 3, 60 steps per round, 180 steps in all."
+    assert part == "Rounds done: 3 of 3, with 60 steps each."
     assert "recipe.learning_rate: 1e-05" in full
-    assert compose(["T:bookkeeping"], rich(training={})).startswith("Training: round ? of ?")
+    bare = rich(training={})
+    assert compose(["T:bookkeeping"], bare) == f"Rounds done: {bare.last.number + 1}."
+
+
+def test_nobody_is_told_that_the_words_of_another_are_their_own():
+    seen = view(finished(1, engineer="frontier", explanation="fewer holes"))
+    said = compose(["S"], seen._replace(reader="policy"))
+    assert said.startswith("The explanation of the knobs of round 1 by the engineer frontier:")
+    said = compose(["S"], seen._replace(reader="frontier"))
+    assert said.startswith("Your own explanation of the knobs of round 1:")
 
 
 def test_explanations_and_cases_are_fenced():

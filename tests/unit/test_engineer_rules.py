@@ -288,7 +288,7 @@ def test_frontier_turns_round_after_a_reverted_round():
     result = proposed(FrontierEngineer(), seen)
     assert result["size3.hole_ratio"] == pytest.approx(0.15)
     assert share(result, 4) < 1 / 3 < share(result, 3)
-    assert "round 1 was reverted" in FrontierEngineer().propose(seen, 1)[0].explanation
+    assert "round 1 was taken back" in FrontierEngineer().propose(seen, 1)[0].explanation
 
 
 def test_frontier_takes_smaller_steps_after_each_reverted_round():

@@ -19,7 +19,6 @@ from coevolve.evolution.designing import suggested
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.skill import Trial
 from coevolve.policies.base import Completion
-from coevolve.policies.endpoint import Usage
 
 LIBRARY = SkillLibrary()
 GOOD = {
@@ -33,17 +32,16 @@ class Script:
     """A policy that says one thing after another, and the last one for ever."""
 
     name = "script"
+    prices = (4_000.0, 10_000.0)
 
     def __init__(self, *said):
         self.said = [one if isinstance(one, str) else json.dumps(one) for one in said]
         self.asked = []
         self.schemas = []
-        self.usage = Usage()
 
     def answer(self, prompts, sampling):
         self.asked.append(prompts[0].messages)
         self.schemas.append(json.loads(sampling.json_schema))
-        self.usage = self.usage._replace(cost=self.usage.cost + 0.5)
         text = self.said[min(len(self.asked), len(self.said)) - 1]
         if text == "down":
             raise PolicyError("no answer of model 'x'")

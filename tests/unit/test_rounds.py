@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from coevolve.core.errors import KnobError
 from coevolve.core.task import Task
 from coevolve.dashboard.levels import incumbent_after, knobs_by_round
 from coevolve.dashboard.record import read_record
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engineers.signals import standing as in_force
 from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evolution import redesigning
 from coevolve.evolution.deciding import first_knobs
 from coevolve.evolution.measuring import Measuring
 from coevolve.evolution.proposing import candidates
 from coevolve.evolution.rounds import Rounds, Standing
+from coevolve.evolution.training import seed_of
 from coevolve.harness.experiment import make_experiment
 from coevolve.ledger import approval
 from coevolve.ledger.budget import spent_so_far
@@ -115,7 +119,9 @@ def test_knobs_on_which_training_was_stopped_go_back(tmp_path: Path, after: str)
     standing = rounds.run()
     assert standing.policy == after
     assert [stage.model for stage, _ in engine.stages] == ["greedy", "greedy", after]
-    assert [past.verdict for past in standing.history] == ["kept", "reverted", "kept"]
+    assert [past.verdict for past in standing.history] == ["kept", "stopped", "kept"]
+    seen = View(LAKE.space, standing.knobs, standing.history[:2], {})
+    assert in_force(seen).number == 1, "its checkpoint is the one to look at"
     said = rounds.ledger.phase(1, "gate", dict)["words"]
     assert said.startswith("kept: ")
     assert said.endswith("so its knobs are not kept: all groups are dead")
@@ -146,6 +152,27 @@ def test_knobs_that_make_no_tasks_are_refused_and_the_run_goes_on(
     chosen = rounds.ledger.phase(0, "backtest", dict)
     assert chosen["chosen"] == "incumbent"
     assert "the tasks of impossible cannot be made: these knobs cannot be met" in chosen["words"]
+
+
+def test_knobs_that_make_no_tasks_any_more_give_way_to_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, _ = make(tmp_path / "run", "greedy", "greedy", "greedy", backtest={"on": False})
+    last, plain = seed_of(rounds, 2), redesigning.own_tasks
+
+    def scarce(domain: Any, knobs: Any, recipe: Any, seed: int, lessons: float) -> list[Task]:
+        if seed == last and knobs["size3.hole_ratio"] > 0.2:
+            raise KnobError("too many holes")
+        return plain(domain, knobs, recipe, seed, lessons)
+
+    monkeypatch.setattr(redesigning, "own_tasks", scarce)
+    history = rounds.run().history
+    holes = [past.knobs["size3.hole_ratio"] for past in history]
+    assert holes[0] == holes[2] < holes[1]
+    assert [past.engineer for past in history] == ["start", "raising", "start"]
+    words = rounds.ledger.phase(1, "backtest", dict)["words"]
+    assert "the tasks of raising cannot be made: too many holes" in words
+    assert "the knobs of round 0 stand in for the incumbent's: too many holes" in words
 
 
 def test_what_failed_is_paid_for(tmp_path: Path) -> None:

@@ -18,6 +18,16 @@ def replace_file(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
+def settle(folder: Path) -> None:
+    """Have everything in a folder on the disk, where a power cut leaves it."""
+    for path in (*folder.rglob("*"), folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def cache_root() -> Path:
     """Where this user's files go that can be made again."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

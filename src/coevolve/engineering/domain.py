@@ -1,8 +1,8 @@
 """Engineering as a domain: a task is the evidence of a training, an answer is edits of its knobs.
 
-The reward is the share of the possible gain in learning signal that the edits bring: 1 for the best
-edits, 0 for doing nothing, less for harm. Answers are taken as every engineer's are: projected,
-and kept within the trust region.
+The reward is the share of the gain in learning signal that the best steps, one per knob, would
+bring: 1 for as much or more, 0 for doing nothing, less for harm. Answers are taken as every
+engineer's are: projected, and kept within the trust region.
 """
 
 import json
@@ -35,7 +35,7 @@ from coevolve.policies.structured import Unusable, only_object, read_answer
 
 STYLES = ("chat", "table")
 HALF, WHOLE = 0.5, 0.95
-"""Shares of the possible gain that a valid and an optimal answer bring at least."""
+"""Shares of that gain that a valid and an optimal answer bring at least."""
 WORST = -0.5
 """What the greatest harm earns."""
 CHUNK = 64
@@ -64,7 +64,7 @@ def view_of(task: Task) -> View:
         )
         for number, found in enumerate(past)
     )
-    training = {"round": len(past) - 1, "rounds": len(past) + 1, "steps": 0, "recipe": {}}
+    training = {"round": len(past) - 1, "rounds": len(past) + 1}
     return View(space, knobs_of(space, past[-1]["knobs"]), history, training)
 
 
@@ -128,7 +128,7 @@ class EngineeringDomain:
         "weak": "brings less than half of what could be gained",
     }
     components: ClassVar[Mapping[str, str]] = {
-        "gain": "share of the possible gain in learning signal; 0 for no change, below for harm",
+        "gain": "share of what the best steps would gain in signal; 0 for no change, less for harm",
     }
     buckets: ClassVar[tuple[str, ...]] = ("rounds", "rate", "rollouts")
     styles: ClassVar[tuple[str, ...]] = STYLES
@@ -203,7 +203,7 @@ class EngineeringDomain:
             return shown
         found = self.verify(task, text)
         verdict = found.failure or ("optimal" if found.optimal else "valid")
-        return f"{shown}\n\n{text}\n\n{verdict}: {found.reward:.2f} of the possible gain"
+        return f"{shown}\n\n{text}\n\n{verdict}: {found.reward:.2f} of what the best steps gain"
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
         raise UserError(f"cannot draw {path}: tasks of {self.name} are text only")

@@ -1,8 +1,8 @@
-"""The best edits: what an engineer that knows the trainee would do.
+"""The best edits: what an engineer that knows the trainee would do in one step per knob.
 
-One step of the trust region per knob, as every engineer has it. Difficulty knobs are chosen one by
-one; of the shares of a group, those worth most are raised and those worth least lowered, and how
-many of each is tried out.
+Answers that set values may use the trust region better, and gain more than that. Difficulty knobs
+are chosen one by one; of the shares of a group, those worth most are raised and those worth least
+lowered, and how many of each is tried out.
 """
 
 import numpy as np

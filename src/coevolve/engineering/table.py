@@ -18,7 +18,7 @@ from typing import NamedTuple
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.engineering.trainee import level, tied
 from coevolve.engineers.base import Edit, View
-from coevolve.engineers.signals import NOTHING, evidence, reverted, standing
+from coevolve.engineers.signals import NOTHING, evidence, in_force, standing
 from coevolve.evidence.cells import Cell
 
 ACTIONS = {"up": "raise", "same": "", "down": "lower"}
@@ -86,7 +86,7 @@ def counted(cell: Cell, past: Cell) -> list[int]:
 
 def earlier(view: View) -> dict[str, Cell]:
     """The evidence of the round before the one in force, by share."""
-    kept = [finished for finished in view.history if not reverted(finished)][:-1]
+    kept = in_force(view.history)[:-1]
     if not kept:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""Shares by a bandit over categories, as in SEC."""
+"""Shares by a bandit over categories, after SEC."""
 
 import math
 
@@ -15,8 +15,8 @@ TEMPERATURE = 0.2
 class BanditEngineer:
     """Boltzmann shares of the categories' values.
 
-    The value of a category is the mean absolute advantage of its rollouts, estimated by the
-    standard deviation of rewards within a group, as a moving average over all rounds.
+    The value of a category is the spread of rewards within its groups, as a moving average over all
+    rounds. SEC takes the mean absolute advantage, which is in proportion where groups are alike.
     """
 
     name = "bandit"

@@ -28,8 +28,9 @@ class Round(Value):
     engineer: str = ""
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
-    verdict: Literal["kept", "reverted"] = "kept"
-    """What became of its knobs. No more than that: the gate's numbers are not for engineers."""
+    verdict: Literal["kept", "reverted", "stopped"] = "kept"
+    """What became of its checkpoint and knobs; of a stopped training the checkpoint was kept, but
+    not the knobs. No more than that: the gate's numbers are not for engineers."""
 
 
 class View(NamedTuple):
@@ -46,6 +47,8 @@ class View(NamedTuple):
     """What a person asked for, empty if nobody did."""
     returned: str = ""
     """The proposals that they sent back with it, in words."""
+    reader: str = ""
+    """The engineer who looks, where that matters."""
 
     @property
     def last(self) -> Round:

@@ -1,4 +1,4 @@
-"""A ceiling of difficulty that only rises, as in RLVE."""
+"""A ceiling of difficulty that only rises, as in RLVE, but without a window that follows it."""
 
 from coevolve.engineers.base import Proposal, View
 from coevolve.engineers.signals import (

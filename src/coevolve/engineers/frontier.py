@@ -11,7 +11,6 @@ from coevolve.engineers.signals import (
     counted,
     difficulty,
     hardened,
-    reverted,
     signals,
     summary,
     told,
@@ -41,7 +40,7 @@ class FrontierEngineer:
 
     Tasks with more live groups and less certain rates get more; solved tasks keep a maintenance
     share; dead tasks are backed off. Where all of a group is solved its next member opens. After a
-    reverted round the steps are halved, and what had been changed goes the other way.
+    round whose knobs went back the steps are halved, and what had been changed goes the other way.
     """
 
     name = "frontier"
@@ -68,8 +67,8 @@ class FrontierEngineer:
                 lines.append(f"{name}: {counted(cell)}: {knob.name} {before:.3g} → {after:.3g}")
         if back := opposite(view):
             knobs |= back
-            lines = [f"the change of round {view.last.number} was reverted: the other way by half "
-                     f"for {len(back)} knobs, half steps for the rest", *lines]  # fmt: skip
+            lines = [f"the change of round {view.last.number} was taken back: the other way by "
+                     f"half for {len(back)} knobs, half steps for the rest", *lines]  # fmt: skip
         explanation = f"{summary(view)} {'; '.join(lines) or 'Nothing calls for a change'}."
         return [Proposal(knobs=knobs, explanation=explanation)]
 
@@ -128,17 +127,17 @@ def keeps(kind_of: str, share: float, even: float) -> float:
 
 
 def reversals(view: View) -> int:
-    """How many rounds were reverted in a row, up to the last."""
-    kept = [number for number, r in enumerate(view.history) if not reverted(r)]
+    """Of how many rounds in a row, up to the last, the knobs went back."""
+    kept = [number for number, r in enumerate(view.history) if r.verdict == "kept"]
     return len(view.history) - 1 - (kept[-1] if kept else -1)
 
 
 def opposite(view: View) -> dict[str, float]:
-    """After a reverted round: its changes the other way round and half as large.
+    """After a round whose knobs went back: its changes the other way round and half as large.
 
     A share is at most halved, so that one bad round cannot end a kind of task.
     """
-    if not reverted(view.last):
+    if view.last.verdict == "kept":
         return {}
     tried = view.space.project(view.last.knobs, base=view.incumbent)
     turned = {}

@@ -36,7 +36,7 @@ def view_of(lineage: Lineage) -> View | None:
     history: list[Round] = [lineage.measured[n] for n in (*line, *failed)]
     recipe = parent.harness.recipe
     training = {
-        "round": len(lineage.versions), "rounds": "?", "steps": recipe.steps,
+        "round": len(lineage.versions) - 1, "steps": recipe.steps,
         "recipe": recipe.model_dump(), "reward": dict(lineage.components),
     }  # fmt: skip
     incumbent = lineage.space.project(parent.harness.knobs)

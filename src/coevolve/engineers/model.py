@@ -17,7 +17,7 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, Proposal, View
 from coevolve.engineers.context import compose
 from coevolve.engineers.fence import clean, cut
-from coevolve.policies.base import Completion, Policy, Sampling, cost, tokens
+from coevolve.policies.base import Completion, Policy, Sampling, tokens, worth
 from coevolve.policies.structured import answer_json
 
 NOTE_CHARACTERS = 2_000
@@ -100,13 +100,13 @@ class ModelEngineer:
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
         sampling = self.sampling.model_copy(update={"seed": drawn})
-        asked = messages(view, self.context, self.answer, self.budget_tokens)
-        before = cost(self.policy)
+        own = view._replace(reader=self.name)
+        asked = messages(own, self.context, self.answer, self.budget_tokens)
         found, completions = self.ask(view, asked, sampling)
         took = {
             "shown": "\n\n".join(message.content for message in asked),
             "tokens": tokens(completions),
-            "money": cost(self.policy) - before,
+            "money": worth(self.policy, completions),
         }
         return [found.model_copy(update=took)]
 

@@ -16,7 +16,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools
 from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.patch import Patch
-from coevolve.policies.base import Policy, Sampling, cost, tokens
+from coevolve.policies.base import Policy, Sampling, tokens, worth
 from coevolve.policies.structured import answer_json
 
 ROLE = """\
@@ -144,7 +144,6 @@ class Dialogue:
             return "there was no more time"
         drawn = derive(self.seed, "call", len(self.calls))
         sampling = trainer.sampling.model_copy(update={"seed": drawn})
-        before = cost(trainer.policy)
         call: Call | None
         if last:
             final = answer_json(trainer.policy, self.messages, LastCall, sampling, trainer.repairs)
@@ -157,7 +156,7 @@ class Dialogue:
             )
         record = {
             "tool": "", "arguments": {}, "answer": "", "tokens": tokens(completions),
-            "money": cost(trainer.policy) - before,
+            "money": worth(trainer.policy, completions),
         }  # fmt: skip
         self.calls.append(record)
         if call is None:

@@ -59,23 +59,23 @@ def past(view: View, finished: Round, before: Round | None) -> str:
 
 
 def explanation(view: View, budget: int) -> str:
-    """What the engineer said when it proposed the last knobs."""
-    if not view.last.explanation:
+    """What was said when the last knobs were proposed, by the engineer itself or another."""
+    last = view.last
+    if not last.explanation:
         return "You have not explained an earlier choice."
-    said = fenced(view.last.explanation, min(budget - 80, 2_000))
-    return f"Your own explanation of the knobs of round {view.last.number}:\n{said}"
+    said = fenced(last.explanation, min(budget - 120, 2_000))
+    whose = "Your own explanation" if last.engineer == view.reader else "The explanation"
+    author = "" if last.engineer == view.reader else f" by the engineer {clean(last.engineer)[:40]}"
+    return f"{whose} of the knobs of round {last.number}{author}:\n{said}"
 
 
 def bookkeeping(view: View, budget: int) -> str:
-    """Where in the training the next round stands."""
-    known = {name: view.training.get(name, "?") for name in BOOKKEEPING}
-    numbers = isinstance(known["rounds"], int) and isinstance(known["steps"], int)
-    total = known["rounds"] * known["steps"] if numbers else "?"
-    return cut(
-        f"Training: round {known['round']} of {known['rounds']}, {known['steps']} steps per round, "
-        f"{total} steps in all.",
-        budget,
-    )
+    """Where the training stands, as far as that is known."""
+    rounds, steps = view.training.get("rounds"), view.training.get("steps")
+    done = 1 + view.training.get("round", view.last.number)
+    of = "" if rounds is None else f" of {rounds}"
+    each = "" if steps is None else f", with {steps} steps each"
+    return cut(f"Rounds done: {done}{of}{each}.", budget)
 
 
 def training(view: View, budget: int) -> str:

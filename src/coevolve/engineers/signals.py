@@ -28,13 +28,14 @@ class Signal(NamedTuple):
         return " ".join(map(str, self.knob.label)) if self.knob.label else self.knob.name
 
 
-def reverted(finished: Round) -> bool:
-    return finished.verdict == "reverted"
+def in_force(history: Iterable[Round]) -> list[Round]:
+    """The rounds whose checkpoints were kept: the last one's is in force."""
+    return [finished for finished in history if finished.verdict != "reverted"]
 
 
 def standing(view: View) -> Round:
-    """The round whose checkpoint is in force: the latest that was not reverted."""
-    return next((r for r in reversed(view.history) if not reverted(r)), view.last)
+    """The round whose checkpoint is in force."""
+    return (in_force(view.history) or [view.last])[-1]
 
 
 def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cell:

@@ -17,6 +17,7 @@ from coevolve.evaluation.arms import FILE, ArmResult, load_result
 from coevolve.evaluation.paired import by_task
 from coevolve.evidence.evaluations import hash_of_tasks
 from coevolve.evolution.assembly import create
+from coevolve.evolution.backtest import INCUMBENT
 from coevolve.evolution.measuring import Measuring, measuring_of
 from coevolve.harness.comparison import Job
 from coevolve.ledger.budget import spent_so_far
@@ -113,7 +114,7 @@ def read(ledger: Ledger) -> dict[str, Any]:
             for many in answers.values()
             for one in many
         ),
-        "taken": sum(choice["chosen"] != "incumbent" for choice in of("backtest")),
+        "taken": sum(choice["chosen"] != INCUMBENT for choice in of("backtest")),
         "reverted": sum(not verdict["keep"] for verdict in of("gate")),
         "train_rollouts": sum(one["spent"]["rollouts"] for one in of("train")),
         "probe_rollouts": sum(one["spent"]["rollouts"] for one in of("backtest")),

@@ -26,6 +26,7 @@ from coevolve.evolution.measuring import measuring_of
 from coevolve.evolution.rounds import Rounds
 from coevolve.harness.evolution import Evolution, make_evolution
 from coevolve.harness.experiment import Experiment, Plan, make_experiment
+from coevolve.harness.rules import PATCH_BOUNDS, BacktestRule
 from coevolve.ledger.ledger import Ledger
 from coevolve.policies.base import Policy
 from coevolve.policies.local import LocalPolicy
@@ -57,6 +58,11 @@ def check_plan(plan: Plan, refuse: Refuse) -> Domain:
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.measured.knobs)
+    if plan.budget.money is not None and not any(plan.prices):
+        raise UserError(
+            f"budget.money = {plan.budget.money:g}, but prices = [0, 0]: nothing costs anything; "
+            "give the money per million tokens read and written"
+        )
     return domain
 
 
@@ -73,6 +79,12 @@ def check(experiment: Experiment, domain: Domain) -> None:
             lookup("engineer", name, dict.fromkeys((*MODELS, "smollm2", *ENGINEERS)))
     for name in experiment.context:
         lookup("context module", name, MODULES)
+    for name in PATCH_BOUNDS:
+        if getattr(experiment.backtest, name) != (usual := getattr(BacktestRule(), name)):
+            raise UserError(
+                f"backtest.{name} = {getattr(experiment.backtest, name)}: only trees of versions "
+                f"have patches to hold to that; leave it at {usual}"
+            )
 
 
 def is_model(name: str) -> bool:

@@ -20,6 +20,8 @@ from coevolve.harness.expression import Numbers
 from coevolve.harness.rules import BacktestRule
 from coevolve.policies.base import tokens
 
+INCUMBENT = "incumbent"
+"""The candidate whose knobs are in force."""
 RESAMPLES = 2_000
 SOLVED = 0.9
 
@@ -122,7 +124,7 @@ def measure(
         candidate,
         wilson(groups - sum(cell.dead for cell in cells), groups),
         interval(signal, drawn),
-        0.5 if candidate.name == "incumbent" else float((drawn > against).mean()),
+        0.5 if candidate.name == INCUMBENT else float((drawn > against).mean()),
         forgotten(cells, cells_of(base)),
         interval(sizes, resampled(sizes, rng)),
     )

@@ -1,14 +1,15 @@
 """The middle of a round: the checkpoint is measured on dev, and the gate keeps it or goes back."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.engineers.base import Round
 from coevolve.engineers.cases import choose_cases
+from coevolve.engineers.signals import in_force
 from coevolve.evidence.cells import Case, Cell, cells_of
 from coevolve.evolution.gate import judge_twice
 from coevolve.evolution.measuring import Measuring
@@ -97,7 +98,8 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
             best = run.measuring.measure(standing.best.policy, gate, standing.best.gate)
         facts = gate_facts(after, began)
         rule = run.experiment.gate
-        verdict = judge_twice(before, best, after, rule, run.experiment.seed)
+        among = 1 + len(in_force(standing.history))
+        verdict = judge_twice(before, best, among, after, rule, run.experiment.seed)
         if (why := trained.result.stopped) and rule.on:
             words = f"{verdict.words}; training was stopped, so its knobs are not kept: {why}"
             return {**verdict._replace(words=words).as_json(), "stopped": why, **facts}
@@ -114,7 +116,7 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
         cases=tuple(Case.model_validate(case) for case in measured["cases"]),
         engineer=standing.author,
         explanation=standing.words,
-        verdict="kept" if verdict["keep"] and not verdict.get("stopped") else "reverted",
+        verdict=became(verdict),
     )
     standing = standing._replace(history=(*standing.history, finished))
     if verdict["keep"]:
@@ -128,6 +130,13 @@ def decide(run: Run, number: int, standing: Standing, trained: Trained) -> Stand
     last = kept[-1] if kept else standing.history[0]
     knobs = run.domain.space.project(last.knobs)
     return standing._replace(knobs=knobs, author=last.engineer, words=last.explanation)
+
+
+def became(gate: Mapping[str, Any]) -> Literal["kept", "reverted", "stopped"]:
+    """What a recorded verdict means for a round."""
+    if not gate["keep"]:
+        return "reverted"
+    return "stopped" if gate.get("stopped") else "kept"
 
 
 def complete(run: Run, number: int, standing: Standing) -> Standing:

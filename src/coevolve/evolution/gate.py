@@ -1,7 +1,8 @@
 """The gate: whether a trained checkpoint may replace the one before, by held-out gate tasks alone.
 
 Doing nothing is always possible: what is worse beyond the margin, or has unlearned what was solved,
-is reverted, if that is more than noise: of rounds that change nothing, less than one in ten is.
+is reverted, if that is more than noise: of rounds that change nothing about one in twenty is, and
+one in eight at worst, where many buckets lie where protection begins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,20 +35,24 @@ class Verdict(NamedTuple):
 
 
 def compared(
-    before: Sequence[Rollout], after: Sequence[Rollout], rule: Protection, seed: int
+    before: Sequence[Rollout],
+    after: Sequence[Rollout],
+    rule: Protection,
+    seed: int,
+    tail: float = TAIL,
 ) -> tuple[Difference, dict[str, Difference]]:
     """The change of the valid rate, and the protected buckets that fell too far."""
     pairs = _paired(before, after)
     protected = _protected(pairs, rule)
-    tail = TAIL / max(1, len(protected))  # the more buckets, the likelier that chance lowers one
+    each = tail / max(1, len(protected))  # the more buckets, the likelier that chance lowers one
     broken = {}
     for name, members in protected.items():
-        fall, rate = _change(members, seed, tail), _rate(members)
+        fall, rate = _change(members, seed, each), _rate(members)
         # What is picked because it is high comes down by itself, to the middle of its interval.
         luck = max(0.0, rate.value - (rate.low + rate.high) / 2)
         if fall.mean < -rule.protected_fall and fall.high < -luck:
             broken[name] = fall
-    return _change(pairs, seed), broken
+    return _change(pairs, seed, tail), broken
 
 
 def change_of(before: Sequence[Rollout], after: Sequence[Rollout], seed: int) -> Difference:
@@ -56,10 +61,14 @@ def change_of(before: Sequence[Rollout], after: Sequence[Rollout], seed: int) ->
 
 
 def judge(
-    before: Sequence[Rollout], after: Sequence[Rollout], rule: GateRule, seed: int
+    before: Sequence[Rollout],
+    after: Sequence[Rollout],
+    rule: GateRule,
+    seed: int,
+    tail: float = TAIL,
 ) -> Verdict:
     """Compare two checkpoints, task by task."""
-    change, broken = compared(before, after, rule, seed)
+    change, broken = compared(before, after, rule, seed, tail)
     if not rule.on:
         return Verdict(
             True, f"kept unjudged, the gate is off (change {change.words})", change, broken
@@ -82,15 +91,20 @@ def judge(
 def judge_twice(
     before: Sequence[Rollout],
     best: Sequence[Rollout],
+    among: int,
     after: Sequence[Rollout],
     rule: GateRule,
     seed: int,
 ) -> Verdict:
-    """Compare with the checkpoint before, and then with the best so far, if that is another one."""
+    """Compare with the checkpoint before, and then with the best so far, if that is another one.
+
+    The best `among` many is so by luck, too: to be worse than it takes as much as to be worse than
+    any of them.
+    """
     verdict = judge(before, after, rule, seed)
     if not verdict.keep or best is before:
         return verdict
-    since = judge(best, after, rule, seed)
+    since = judge(best, after, rule, seed, TAIL / among)
     if since.keep:
         return verdict
     words = since.words.replace("reverted: ", "reverted: against the best so far, ")

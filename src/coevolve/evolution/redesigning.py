@@ -10,7 +10,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import View
-from coevolve.evolution.backtest import Candidate, backtest
+from coevolve.evolution.backtest import INCUMBENT, Candidate, backtest
 from coevolve.evolution.deciding import spent_on
 from coevolve.evolution.proposing import candidates, propose
 from coevolve.evolution.run import Run, Standing
@@ -37,8 +37,7 @@ def redesign(run: Run, number: int, standing: Standing) -> Standing:
 
     def work() -> dict[str, Any]:
         began = time.monotonic()
-        incumbent = Candidate("incumbent", standing.knobs, standing.words)
-        able, unable = makeable(run, number, usable)
+        incumbent, able, unable = makeable(run, number, standing, usable)
         choice = backtest(incumbent, able, answer, rule, seed)
         choice = choice._replace(words="; ".join([choice.words, *unable]))
         return {**choice.as_json(), "spent": spent_on(asked, began)}
@@ -46,9 +45,11 @@ def redesign(run: Run, number: int, standing: Standing) -> Standing:
     choice = run.ledger.phase(number, "backtest", work)
     run.say(f"round {number}: {choice['words']}")
     knobs = run.domain.space.project(choice["knobs"])
-    return standing._replace(
-        knobs=knobs, author=choice["chosen"], words=choice["explanation"], note=""
-    )
+    author = choice["chosen"]
+    if author == INCUMBENT:
+        past = [one.engineer for one in standing.history if one.knobs == dict(knobs)]
+        author = (past or [standing.author])[-1]
+    return standing._replace(knobs=knobs, author=author, words=choice["explanation"], note="")
 
 
 def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Candidate]:
@@ -75,25 +76,44 @@ def proposals(run: Run, number: int, standing: Standing, seed: int) -> list[Cand
         if not note:
             return usable
         returned = "\n".join(f"{name}: {words}" for name, words in said.items())
-        view = view._replace(note=note, returned=returned or "nothing that can be used")
+        notes = f"{note}\n{view.note}".strip()  # the newest first: a long text loses its end
+        view = view._replace(note=notes, returned=returned or "nothing that can be used")
     run.say(f"round {number}: sent back {MOST_REVISIONS + 1} times: the incumbent stays")
     return []
 
 
-def makeable(run: Run, number: int, usable: list[Candidate]) -> tuple[list[Candidate], list[str]]:
-    """The candidates whose tasks can be made in all rounds to come, and why those of the others
-    cannot."""
-    plan, able, unable = run.experiment, [], []
+def makeable(
+    run: Run, number: int, standing: Standing, usable: list[Candidate]
+) -> tuple[Candidate, list[Candidate], list[str]]:
+    """The incumbent and the candidates whose tasks can be made in the next round, and why those of
+    the others cannot. In place of such an incumbent earlier knobs stand, the latest first."""
+    able, unable = [], []
     for one in usable:
-        try:
-            for later in range(number + 1, plan.rounds):
-                if plan.backtest.on:
-                    run.measuring.probe_tasks(one.knobs, plan.backtest, later - 1)
-                own_tasks(run.domain, one.knobs, plan.recipe, seed_of(run, later), plan.lessons)
+        if problem := unmade(run, number, one.knobs):
+            unable.append(f"the tasks of {one.name} cannot be made: {problem}")
+        else:
             able.append(one)
-        except KnobError as error:
-            unable.append(f"the tasks of {one.name} cannot be made: {error}")
-    return able, unable
+    incumbent = Candidate(INCUMBENT, standing.knobs, standing.words)
+    if not (problem := unmade(run, number, incumbent.knobs)):
+        return incumbent, able, unable
+    for past in reversed(standing.history):
+        knobs = run.domain.space.project(past.knobs)
+        if not unmade(run, number, knobs):
+            told = f"the knobs of round {past.number} stand in for the incumbent's: {problem}"
+            return Candidate(INCUMBENT, knobs, past.explanation), able, [*unable, told]
+    raise KnobError(problem)
+
+
+def unmade(run: Run, number: int, knobs: Knobs) -> str:
+    """Why tasks to probe, and those of the next round, cannot be made; empty if they can."""
+    plan = run.experiment
+    try:
+        if plan.backtest.on:
+            run.measuring.probe_tasks(knobs, plan.backtest, number)
+        own_tasks(run.domain, knobs, plan.recipe, seed_of(run, number + 1), plan.lessons)
+    except KnobError as error:
+        return str(error)
+    return ""
 
 
 def unusable(proposals: Mapping[str, list[dict[str, Any]]]) -> list[str]:

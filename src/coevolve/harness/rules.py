@@ -61,6 +61,10 @@ class BacktestRule(Value):
     """Share of the rollouts with signal that filters must leave."""
 
 
+PATCH_BOUNDS = ("most_wrong", "most_cut", "least_left")
+"""What the backtest of patches looks at, and that of knobs does not."""
+
+
 class DiagnosticRule(Value):
     """When a proposed diagnostic is believed."""
 

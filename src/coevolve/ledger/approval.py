@@ -62,13 +62,19 @@ def ask(ledger: Ledger, round: int, gate: str, question: Mapping[str, Any]) -> Q
     return asked(event)
 
 
-def answer(ledger: Ledger, decision: Decision, note: str = "") -> Answer:
-    """Answer the open question. Needs no writer's lock: the run holds that while it waits."""
+def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | None = None) -> Answer:
+    """Answer the open question, or the one with this number alone. Needs no writer's lock: the run
+    holds that while it waits."""
     if decision not in get_args(Decision):
         raise UserError(
             f"unknown decision {decision!r}; take one of {', '.join(get_args(Decision))}"
         )
     question = waiting(ledger)
+    if question is not None and number not in (None, question.number):
+        raise UserError(
+            f"run {ledger.folder.name} does not wait for an answer to question {number}, but to "
+            f"{question.number}; look at it again: coevolve status {ledger.folder}"
+        )
     event = None
     if question is not None:
         payload = {"question": question.number, "decision": decision, "note": note}

@@ -74,6 +74,8 @@ def used(policy: object) -> tuple[int, float]:
     return read + drawn, float(getattr(usage, "cost", 0.0))
 
 
-def cost(policy: Policy) -> float:
-    """What a policy has cost so far."""
-    return used(policy)[1]
+def worth(policy: object, answers: Iterable[Completion]) -> float:
+    """What some answers cost by a policy's prices, also those that were paid for before: a run that
+    is resumed finds them in the cache, and must count the same."""
+    read, written = getattr(policy, "prices", (0.0, 0.0))
+    return sum(one.prompt_tokens * read + one.completion_tokens * written for one in answers) / 1e6

@@ -136,7 +136,7 @@ class EndpointPolicy:
         self.usage = Usage()
         self._api_key = found_key(api_key)
         self._concurrency, self._timeout_s, self._retries = concurrency, timeout_s, retries
-        self._prices = (price_in, price_out)
+        self.prices = (price_in, price_out)
         self._backoff_s, self._backoff_cap_s = backoff_s, backoff_cap_s
         self._extra = dict(extra or {})
         self._cache = None if cache is None else AnswerCache(cache)
@@ -294,7 +294,7 @@ class EndpointPolicy:
 
     def _count(self, calls: int = 0, cached: int = 0, prompt: int = 0, completion: int = 0) -> None:
         """Add to the usage."""
-        cost = (prompt * self._prices[0] + completion * self._prices[1]) / 1e6
+        cost = (prompt * self.prices[0] + completion * self.prices[1]) / 1e6
         with self._lock:
             so_far = self.usage
             self.usage = Usage(

@@ -72,8 +72,8 @@ class Glance(NamedTuple):
             "test, first": rate_words(self.test.first) if self.test else "",
             "test, last": rate_words(self.test.last) if self.test else "",
             "test, change": change_words(self.test.change) if self.test else "",
-            "asks": f"{self.question.gate} of round {self.question.round}; answer with "
-            "`coevolve approve|revise|abort`"
+            "asks": f"question {self.question.number}, {self.question.gate} of round "
+            f"{self.question.round}; answer with `coevolve approve|revise|abort`"
             if self.question
             else "",
         }

@@ -28,4 +28,4 @@ def decide(place: Place, form: Mapping[str, str]) -> Answer:
             raise UserError(
                 f"run {place.name} no longer waits for this answer; look at the page again"
             )
-        return approval.answer(ledger, decision, note)  # type: ignore[arg-type]
+        return approval.answer(ledger, decision, note, question.number)  # type: ignore[arg-type]

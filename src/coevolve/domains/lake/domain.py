@@ -11,13 +11,14 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split, check_split, split_of
 from coevolve.core.task import Task, whole_task
 from coevolve.domains.base import Script, Statistic
+from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.lake import answer, prompt, reward
 from coevolve.domains.lake.board import Board, Plan, parse_board
 from coevolve.domains.lake.canonical import fingerprint
 from coevolve.domains.lake.checks import MEANING, Violation, check_plan
 from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
-from coevolve.domains.lake.generate import bucket_of, generate, task_id
+from coevolve.domains.lake.generate import CHUNK, bucket_of, generate, task_id
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.lake.scripts import PLANNERS
 from coevolve.domains.lake.solver.certify import Solution, solve
@@ -64,6 +65,7 @@ class LakeDomain:
         **{name: planner(plan) for name, plan in PLANNERS.items()},
     }
     suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {"benchmark": benchmark}
+    counts: ClassVar[Counts] = Counts(many=CHUNK + 100)
     panels: ClassVar[tuple[str, ...]] = ("size", "agents", "wait_subset")
     full_reward: ClassVar[float] = reward.LengthBalance().reward({"accuracy": 1.0, "length": 0.0})
 

@@ -17,7 +17,8 @@ from coevolve.domains.lake.compiled import announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
 from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
 
-CHUNK = 256
+CHUNK = 2_048
+"""Tasks made at a time; so many are made before a worker process has begun."""
 ATTEMPTS = 2_000
 """Boards drawn for one task at a time; `find` says how often before it counts as impossible."""
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import EngineError, UserError
-from coevolve.core.files import replace_file
+from coevolve.core.files import replace_file, settle
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage
@@ -132,7 +132,9 @@ class StageFolder:
 
     def complete(self, step: int, good: bool) -> None:
         """Mark a checkpoint as whole; `good` tells whether the watch was calm."""
-        write(self.checkpoints / f"checkpoint-{step}" / COMPLETE, json.dumps({"good": good}))
+        checkpoint = self.checkpoints / f"checkpoint-{step}"
+        settle(checkpoint)
+        write(checkpoint / COMPLETE, json.dumps({"good": good}))
 
     def rotate(self) -> None:
         """Drop old checkpoints, but not the newest that was good."""
@@ -209,6 +211,7 @@ class StageFolder:
         shutil.copytree(source, partial, ignore=skip)
         if not (partial / "config.json").exists():
             loaded.model.config.save_pretrained(partial)
+        settle(partial)
         shutil.rmtree(self.policy, ignore_errors=True)
         partial.rename(self.policy)
 

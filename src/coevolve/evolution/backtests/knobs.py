@@ -6,7 +6,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
 from coevolve.evaluation.statistics import Interval
-from coevolve.evolution.backtest import Candidate, Probe, measure
+from coevolve.evolution.backtest import INCUMBENT, Candidate, Probe, measure
 from coevolve.evolution.backtests.backtested import (
     CORRECT,
     SIGNAL,
@@ -38,7 +38,7 @@ def backtest_knobs(
     old, new = (domain.space.parse(harness.knobs) for harness in harnesses)
     base = rewarded(probe(old), harnesses[0].reward, domain)
     drawn = rewarded(probe(new), harnesses[1].reward, domain)
-    one = measure(Candidate("incumbent", old), base, base, seed)
+    one = measure(Candidate(INCUMBENT, old), base, base, seed)
     other = measure(Candidate(patch.author or "patch", new), drawn, base, seed)
     enough = other.better >= rule.confidence
     passed = enough and other.forgotten.value <= rule.most_forgotten
