@@ -29,11 +29,13 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.seeds import student
 from coevolve.evidence.cells import Cell, cells_of, merged
 from coevolve.evolution.assembly import asked
+from coevolve.harness.experiment import make_experiment
 from coevolve.policies.base import Sampling
 from coevolve.policies.registry import get_policy
 
 LAKE = get_domain("lake")
 REACH = 0.15
+ASKED = make_experiment({"context": ["F", "G"]}, "benchmark")
 SAMPLES = 8
 
 
@@ -68,7 +70,7 @@ def main() -> None:
         view = View(
             LAKE.space, knobs,
             (Round(number=0, knobs=dict(knobs), dev=(), train=tuple(cells), verdict="kept"),),
-            {"round": 0, "rounds": 2, "steps": 0, "recipe": {}},
+            {"round": 0, "rounds": 2},
         )  # fmt: skip
         trainee = fit([Trial(knobs, cells)])
         fresh = spread(tried(policy, style, knobs, arguments.tasks, derive(2, number)))
@@ -76,9 +78,8 @@ def main() -> None:
             if name == "fitted oracle":
                 proposal = Proposal(edits=best_edits(trainee, knobs, REACH))
             else:
-                engineer = (
-                    make_engineer(name) if name in ENGINEERS else asked(name, policy, ("F", "G"))
-                )
+                ruled = name in ENGINEERS
+                engineer = make_engineer(name) if ruled else asked(name, policy, ASKED)
                 proposal = engineer.propose(view, number)[0]
             after = apply(proposal, knobs, REACH)
             real = spread(tried(policy, style, after, arguments.tasks, derive(3, number)))

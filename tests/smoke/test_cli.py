@@ -52,6 +52,34 @@ print(time.process_time() - began, *heavy)
 """
 
 
+BARE = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))  # nobody has installed them
+sys.argv[1:] = sys.argv[2:]
+from coevolve.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "words", "said"),
+    [
+        ("pyarrow", "report nowhere", "this needs pyarrow: pip install 'coevolve[report]'"),
+        ("pyarrow", "compare main --dry-run", "pip install 'coevolve[report]'"),
+        ("torch", "ask --policy pocket", "this needs torch: pip install 'coevolve[train]'"),
+        ("torch,transformers", "train grpo --policy pocket", "pip install 'coevolve[train]'"),
+    ],
+)
+def test_what_is_not_installed_is_named_with_the_extra_that_brings_it(
+    tmp_path, missing, words, said
+):
+    command = [sys.executable, "-c", BARE, missing, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_help_is_light_and_quick():
     times = []
     for _ in range(3):

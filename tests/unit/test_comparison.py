@@ -6,9 +6,14 @@ from typing import Any
 import pytest
 from arms import comparison
 
+from coevolve.cli.compared import FILE, begin
+from coevolve.cluster.comparing import begun, on_disk
 from coevolve.core.errors import UserError
+from coevolve.core.files import replace_file
+from coevolve.dashboard.web.pages.compare import compared
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.context import VARIANTS
+from coevolve.evolution.arms import JOB
 from coevolve.evolution.assembly import check
 from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
 
@@ -113,3 +118,33 @@ def test_names_in_an_arm_are_checked_before_anything_runs() -> None:
     )
     with pytest.raises(UserError, match="unknown context module 'Q'"):
         check(wrong.experiment_of("a", 0), get_domain("lake"))
+
+
+def test_models_are_found_from_anywhere_and_noticed_if_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("pocket", "mine", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text("{}")
+    shipped = comparison(experiment={"policy": "pocket"}, arms={"a": {}})
+    assert {job.experiment.policy for job in on_disk(shipped.jobs())} == {"pocket"}
+    own = comparison(experiment={"policy": "mine"}, arms={"a": {"engineers": ["./theirs"]}})
+    before = on_disk(own.jobs())
+    assert {job.experiment.policy for job in before} == {str(tmp_path / "mine")}
+    assert before[1].experiment.engineers == (str(tmp_path / "theirs"),)
+    folder = tmp_path / "out"
+    replace_file(folder / JOB, before[1].model_dump_json().encode())
+    begun(folder, before[1])
+    (tmp_path / "mine" / "model.safetensors").write_bytes(b"trained again")
+    with pytest.raises(UserError, match="holds another arm: weights"):
+        begun(folder, on_disk(own.jobs())[1])
+
+
+def test_whoever_looks_meanwhile_knows_what_is_compared(tmp_path: Path) -> None:
+    one = comparison(arms={"fixed": {"engineers": ["fixed"]}, "a": {"engineers": ["bandit"]}})
+    begin(one, tmp_path, "coevolve compare test")
+    assert compared(tmp_path)["reference"] == "fixed"
+    written = (tmp_path / FILE).read_bytes()
+    begin(one, tmp_path, "coevolve compare another")
+    assert (tmp_path / FILE).read_bytes() == written

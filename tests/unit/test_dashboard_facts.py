@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 from runs import STEPS, make_run, metrics
+from test_gate import attempt
 from trees import Listed, make_tree
 
 from coevolve.core.errors import UserError
+from coevolve.core.rollout import Message, Rollout
+from coevolve.dashboard.boards import boards_of
+from coevolve.dashboard.curves import mean
 from coevolve.dashboard.decisions import probe_of
 from coevolve.dashboard.facts import Facts, facts_of
-from coevolve.dashboard.record import read_record
+from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.timing import gaps, phase_time, timing_of
 from coevolve.evaluation.paired import paired
 from coevolve.evolution.measuring import Measuring
@@ -164,7 +168,7 @@ def test_time_between_phases_waiting_and_broken_off() -> None:
         event(7, "began", 16.5), event(8, "failed", 20), event(9, "began", 30),
         event(10, "phase", 33, phase="train"), event(11, "done", 33.25),
     )  # fmt: skip
-    assert gaps(events) == pytest.approx((1 + 1 + 0.5 + 0.25, 10.0, 3.5 + 10))
+    assert gaps(events) == pytest.approx((1 + 1 + 0.25, 10.5, 3.5 + 10))
 
 
 def test_work_inside_phases_is_what_they_recorded(facts: Facts, made: Path) -> None:
@@ -314,3 +318,31 @@ def test_the_configuration_of_a_tree_is_understood(tmp_path: Path) -> None:
     assert record.problems == []
     assert record.experiment is not None
     assert record.experiment.recipe.group == 4
+
+
+def test_a_film_is_of_the_attempt_whose_failure_is_told() -> None:
+    def tried(valid: bool, words: str) -> list[Rollout]:
+        return [
+            attempt(1, valid).model_copy(
+                update={
+                    "sample": sample,
+                    "messages": (Message(role="assistant", content=f"{words} {sample}"),),
+                    "outcome": attempt(1, valid).outcome.model_copy(
+                        update={"details": {"reason": f"why {sample}"}}
+                    ),
+                }
+            )
+            for sample in range(2)
+        ]
+
+    record = Record(Path(), (), {}, None, None, "done", [], {})
+    found = boards_of(record, tried(False, "before"), tried(True, "after"))
+    assert found is not None
+    (pair,) = found.pairs
+    assert (pair.reason, pair.before.text, pair.after.text) == ("why 0", "before 0", "after 0")
+
+
+def test_curves_leave_out_what_is_no_number() -> None:
+    lines = [{"loss": float("nan")}, {"loss": 2.0}, {"loss": float("inf")}, {}]
+    assert mean(lines, "loss") == 2.0
+    assert mean(lines[:1], "loss") is None

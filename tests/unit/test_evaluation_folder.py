@@ -10,14 +10,10 @@ from coevolve.core.splits import Split
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.evaluation.attempts import attempts, cut
 from coevolve.evaluation.clusters import ClusteredTally
-from coevolve.evidence.evaluations import (
-    Evaluation,
-    EvaluationFolder,
-    hash_of_tasks,
-    hash_of_weights,
-)
+from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.weights import hash_of_weights, weights_of
 
 DOMAIN = LakeDomain()
 
@@ -147,7 +143,21 @@ def test_a_checkpoint_written_over_is_noticed(tmp_path):
     (tmp_path / "notes.json").write_text("{1}")
     assert hash_of_weights(tmp_path) == first
     weights.write_bytes(b"a" * 99 + b"b")
-    assert hash_of_weights(tmp_path) not in ("", first)
+    second = hash_of_weights(tmp_path)
+    assert second not in ("", first)
+    for name in ("config.json", "tokenizer.json", "chat_template.jinja", "generation_config.json"):
+        (tmp_path / name).write_text("{}")
+        assert hash_of_weights(tmp_path) != second, name
+        second = hash_of_weights(tmp_path)
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    base = {"base_model_name_or_path": str(tmp_path)}
+    (adapter / "adapter_config.json").write_text(json.dumps(base))
+    first = hash_of_weights(adapter)
+    weights.write_bytes(b"another")
+    assert hash_of_weights(adapter) != first
+    assert weights_of(str(weights)) == hash_of_weights(weights)
+    assert weights_of("greedy") == weights_of("http://localhost:1/v1#m") == ""
 
 
 def test_every_policy_has_a_folder_of_its_own(tmp_path):

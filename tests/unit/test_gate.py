@@ -121,6 +121,7 @@ def test_what_was_solved_is_protected_even_if_the_rest_gains() -> None:
     assert verdict.change.mean > 0
     assert not verdict.keep
     assert list(verdict.broken) == ["size 3"]
+    assert verdict.broken["size 3"].n == 200
     assert judge(before, after, GateRule(protected_fall=0.5), 0).keep
 
 
@@ -159,4 +160,5 @@ def test_falls_that_are_small_each_do_not_add_up() -> None:
     verdict = judge_twice(before, best, 3, after, rule, 0)
     assert not verdict.keep
     assert verdict.words.startswith("reverted: against the best so far, the valid rate fell")
+    assert verdict.change == judge(before, after, rule, 0).change, "that against the one before"
     assert judge_twice(before, before, 3, after, rule, 0).keep

@@ -168,7 +168,7 @@ def test_a_run_goes_on_from_its_own_weights_only(
     again.say = said.append
     again.run()
     assert any("the code has changed" in line for line in said)
-    monkeypatch.setattr(isolation, "policy_hash", lambda tree: "another")
+    monkeypatch.setattr(isolation, "weights_of", lambda policy: "another")
     with pytest.raises(UserError, match="not those that this run began with"):
         again.run()
 

@@ -71,7 +71,7 @@ def ask(
     else:
         print_task(chosen, task, used)
         for rollout in found:
-            print_attempt(chosen, task, rollout, policy, samples)
+            print_attempt(chosen, task, rollout, policy, samples, used)
         print(f"--- the oracle\n{chosen.oracle(task, used)}")
     if picture:
         chosen.picture(task, found[0].messages[-1].content, picture)
@@ -92,14 +92,16 @@ def find_task(domain: "Domain", source: choosing.Source) -> "Task":
 
 def as_object(domain: "Domain", task: "Task", found: "list[Rollout]", style: str) -> dict[str, Any]:
     """Everything about the task and the attempts, as plain JSON values."""
+    prompt = domain.prompt(task, style)
     return {
         "domain": domain.name,
         "style": style,
         "task": task.model_dump(mode="json"),
-        "prompt": [message.model_dump() for message in found[0].messages[:-1]],
+        "prompt": [message.model_dump() for message in prompt],
         "attempts": [
             {
                 "answer": rollout.messages[-1].content,
+                "turns": [message.model_dump() for message in rollout.messages[len(prompt) :]],
                 **rollout.outcome.model_dump(mode="json"),
                 "meaning": meaning(domain, rollout),
                 "stop": str(rollout.stop),
@@ -130,14 +132,16 @@ def print_task(domain: "Domain", task: "Task", style: str) -> None:
 
 
 def print_attempt(
-    domain: "Domain", task: "Task", rollout: "Rollout", policy: str, samples: int
+    domain: "Domain", task: "Task", rollout: "Rollout", policy: str, samples: int, style: str
 ) -> None:
-    """An answer, drawn where it can be, and its verdict."""
+    """What was said, the answer drawn where it can be, and its verdict."""
     from coevolve.cli.show import visible
 
     outcome, text = rollout.outcome, rollout.messages[-1].content
     which = f", sample {rollout.sample + 1} of {samples}" if samples > 1 else ""
-    print(f"--- {policy}{which}\n{visible(text)}")
+    for message in rollout.messages[len(domain.prompt(task, style)) :]:
+        who = f"{policy}{which}" if message.role == "assistant" else message.role
+        print(f"--- {who}\n{visible(message.content)}")
     drawn = domain.draw(task, text)
     if drawn != domain.draw(task):
         print(visible(drawn))

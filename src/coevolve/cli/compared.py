@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve import __version__
-from coevolve.cli.show import clock, notes, out
+from coevolve.cli.show import PLAIN, clock, notes, out
 from coevolve.core.files import replace_file
 from coevolve.evaluation.arms import Row, table
 from coevolve.evaluation.seeds import Change, Mean, chance
@@ -68,28 +68,40 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
     out.print(shown)
 
 
+def begin(comparison: Comparison, folder: Path, command: str) -> None:
+    """The data before there are any, so that whoever looks meanwhile knows what is compared."""
+    from coevolve.cluster.comparing import Outcome
+
+    if not (folder / FILE).exists():
+        write(folder, as_object(comparison, Outcome([], {}), [], command))
+
+
+def write(folder: Path, facts: dict[str, Any]) -> None:
+    replace_file(folder / FILE, (json.dumps(facts, indent=1) + "\n").encode("utf-8"))
+
+
 def report(
     comparison: Comparison, outcome: "Outcome", folder: Path, command: str, as_json: bool
 ) -> None:
     """The table, its data and its picture."""
     rows = table(outcome.results, comparison.reference)
     facts = as_object(comparison, outcome, rows, command)
-    replace_file(folder / FILE, (json.dumps(facts, indent=1) + "\n").encode("utf-8"))
+    write(folder, facts)
     if as_json:
         print(json.dumps(facts))
     elif rows:
         show_table(comparison, rows)
         for result in outcome.results:
             if result.ended != "done":
-                out.print(f"{result.job.name} ended early: {result.ended}", highlight=False)
+                out.print(f"{result.job.name} ended early: {result.ended}", **PLAIN)
     arms = [row for row in rows if row.arm != UNTRAINED]
     if arms and find_spec("matplotlib") is not None:
         from coevolve.evaluation.forest import draw_forest
 
         title = f"{comparison.name}: {len(arms)} arms"
         draw_forest(rows, title, comparison.reference, folder / PICTURE)
-        notes.print(f"drew {folder / PICTURE}", soft_wrap=True)
-    notes.print(f"all numbers are in {folder / FILE}", soft_wrap=True)
+        notes.print(f"drew {folder / PICTURE}", **PLAIN)
+    notes.print(f"all numbers are in {folder / FILE}", **PLAIN)
 
 
 def as_object(

@@ -70,7 +70,7 @@ def compare(
     must see OUTPUT under the same path and have coevolve installed; an arm whose machine is lost
     goes on elsewhere.
     """
-    from coevolve.cli.compared import report, show_plan, show_shipped
+    from coevolve.cli.compared import begin, report, show_plan, show_shipped
     from coevolve.harness.comparison import load_comparison
 
     if list_all:
@@ -78,15 +78,16 @@ def compare(
         return
     changes = changes_of(seeds, policy, rounds, steps, recipe or [], tasks)
     chosen = load_comparison(comparison, changes, arm or [])
-    if dry_run:
-        from coevolve.cluster.comparing import check_arms
+    from coevolve.cluster.comparing import check_arms
 
-        check_arms(chosen)
+    check_arms(chosen)
+    if dry_run:
         show_plan(chosen, as_json)
         return
     folder = output or Path("runs") / f"compare-{chosen.name}"
-    outcome = carry_out(chosen, folder, cluster_for(ray, at_once, cpus, gpus, retries))
     command = shlex.join(["coevolve", *sys.argv[1:]])
+    begin(chosen, folder, command)
+    outcome = carry_out(chosen, folder, cluster_for(ray, at_once, cpus, gpus, retries))
     report(chosen, outcome, folder, command, as_json)
     if outcome.failures:
         name, why = next(iter(outcome.failures.items()))
@@ -154,11 +155,11 @@ def cluster_for(ray: str, at_once: int, cpus: float, gpus: float, retries: int) 
 
 def carry_out(chosen: "Comparison", folder: Path, cluster: "Cluster") -> Any:
     """Run what is not finished, with a line on standard error for every phase."""
-    from coevolve.cli.show import clock, notes
+    from coevolve.cli.show import PLAIN, clock, notes
     from coevolve.cluster.comparing import run_comparison
 
     def say(line: str, seconds_left: float | None) -> None:
         left = "" if seconds_left is None else f"   [{clock(seconds_left)} left]"
-        notes.print(line + left, highlight=False, markup=False, soft_wrap=True)
+        notes.print(line + left, **PLAIN)
 
     return run_comparison(chosen, folder, cluster, say)

@@ -80,11 +80,11 @@ def diagnose(
 
 
 def tell_broken(diagnosis: "Diagnosis") -> None:
-    from coevolve.cli.show import notes
+    from coevolve.cli.show import PLAIN, notes
 
     for broken in diagnosis.evidence.broken:
         line = f"left out: {broken.file}: {broken.reason}"
-        notes.print(line, highlight=False, markup=False, soft_wrap=True)
+        notes.print(line, **PLAIN)
 
 
 def of_version(health: "Health", version: int) -> "Health":
@@ -99,13 +99,13 @@ def of_version(health: "Health", version: int) -> "Health":
 
 def show_health(health: "Health", folder: Path) -> None:
     """Tables for people: versions, diagnostics, alarms."""
-    from coevolve.cli.show import out
+    from coevolve.cli.show import PLAIN, out
 
     for row in health.versions:
         verdict = row["reason"] or "not judged yet"
         parent = "the start" if row["parent"] is None else f"version {row['parent']}"
         line = f"version {row['version']}: from {parent}; {verdict}"
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
+        out.print(line, **PLAIN)
     asked = [finding for finding in health.findings if finding.readings]
     out.print(table_of(asked, max(2, (out.width - WIDE) // NARROW)))
     for finding in health.findings:
@@ -187,7 +187,7 @@ def show_rollouts(
     diagnosis: "Diagnosis", name: str, version: int | None, limit: int, as_json: bool
 ) -> None:
     """The rollouts behind an alarm, with what was said."""
-    from coevolve.cli.show import out
+    from coevolve.cli.show import PLAIN, out
 
     answer = diagnosis.behind(name, version, limit)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
@@ -202,7 +202,7 @@ def show_rollouts(
     out.print(f"{name}: {question} ({len(rows)} rollouts)", highlight=False, markup=False)
     for row in rows:
         facts = "  ".join(f"{key} {value}" for key, value in row.items() if key != "id")
-        out.print(f"\n{row['id']}\n  {facts}", highlight=False, markup=False, soft_wrap=True)
+        out.print(f"\n{row['id']}\n  {facts}", **PLAIN)
         for role, text in texts[row["id"]]:
             short = text if len(text) <= TEXT else f"{text[:TEXT]} … ({len(text):,} characters)"
-            out.print(f"  {role}: {short}", highlight=False, markup=False, soft_wrap=True)
+            out.print(f"  {role}: {short}", **PLAIN)

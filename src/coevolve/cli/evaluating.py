@@ -177,6 +177,8 @@ def folder_for(
         from coevolve.evidence import evaluations
     except ImportError as error:
         raise UserError(f"--output needs {error.name}: pip install {error.name}") from None
+    from coevolve.policies.weights import weights_of
+
     evaluation = evaluations.Evaluation(
         policy=name,
         domain=found.domain.name,
@@ -187,16 +189,6 @@ def folder_for(
         batch=settings.batch,
         sampling=sampling,
         style=style,
-        weights_hash=weights_hash(found.domain, name),
+        weights_hash="" if name in found.domain.scripts else weights_of(name),
     )
     return evaluations.EvaluationFolder(folder, evaluation)
-
-
-def weights_hash(domain: "Domain", name: str) -> str:
-    """Of a model whose files are on this machine, else empty."""
-    from coevolve.evidence.evaluations import hash_of_weights
-    from coevolve.policies.models import find
-
-    if name in domain.scripts or "://" in name:
-        return ""
-    return hash_of_weights(Path(name if name.endswith(".gguf") else find(name)))

@@ -83,7 +83,7 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from coevolve.cli.show import out, visible
+    from coevolve.cli.show import PLAIN, out, visible
 
     best: Best = view.run(tree)
     policy = tree.best_policy
@@ -108,13 +108,12 @@ def finish(tree: "Evolving", view: "View", as_json: bool) -> None:
         )
     out.print(table)
     name = "no training" if best.version is None else f"version {best.version}"
-    out.print(visible(best.words), highlight=False, markup=False, soft_wrap=True)
-    out.print(f"best: {name}, {policy}", highlight=False, soft_wrap=True)
+    out.print(visible(best.words), **PLAIN)
+    out.print(f"best: {name}, {policy}", **PLAIN)
     out.print(
         f"why: coevolve diagnose {tree.ledger.folder}; on tasks that decided nothing: "
         f"coevolve final {tree.ledger.folder}",
-        highlight=False,
-        soft_wrap=True,
+        **PLAIN,
     )
 
 

@@ -35,13 +35,13 @@ def gallery(
     """
     from rich.console import Console
 
-    from coevolve.cli.show import notes, out
+    from coevolve.cli.show import PLAIN, notes, out
     from coevolve.core.names import lookup
     from coevolve.evolution.gallery.registry import SCENARIOS
     from coevolve.evolution.gallery.running import exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
-    say = partial(notes.print, highlight=False, markup=False, soft_wrap=True)
+    say = partial(notes.print, **PLAIN)
     rows = []
     for number, scenario in enumerate(chosen, 1):
         say(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}")

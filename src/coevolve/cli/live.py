@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from coevolve.cli.show import clock, visible
+from coevolve.cli.show import PLAIN, clock, visible
 from coevolve.core.errors import LedgerError
 from coevolve.ledger.watching import WORDS
 
@@ -76,7 +76,7 @@ class Plain:
         self.console = console
 
     def say(self, line: str) -> None:
-        self.console.print(visible(line), highlight=False, markup=False, soft_wrap=True)
+        self.console.print(visible(line), **PLAIN)
 
     def tell(self, progress: "Progress") -> None:
         if progress.step % max(1, progress.steps // 4) == 0:

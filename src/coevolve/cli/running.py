@@ -84,7 +84,7 @@ def resume(folder: Run, as_json: AsJson = False) -> None:
 
 def finish(rounds: "Rounds", view: "View", as_json: bool) -> None:
     """Run to the end and say what came of it."""
-    from coevolve.cli.show import out
+    from coevolve.cli.show import PLAIN, out
 
     standing = view.run(rounds)
     if as_json:
@@ -100,10 +100,10 @@ def finish(rounds: "Rounds", view: "View", as_json: bool) -> None:
         dev = sum(cell.valid for cell in past.dev), sum(cell.n for cell in past.dev)
         out.print(
             f"round {past.number} ({past.engineer}): dev {dev[0]}/{dev[1]} valid; {past.verdict}",
-            highlight=False,
+            **PLAIN,
         )
-    out.print(f"policy: {standing.policy}", highlight=False)
-    out.print(f"look at it: coevolve report {rounds.ledger.folder} --open", highlight=False)
+    out.print(f"policy: {standing.policy}", **PLAIN)
+    out.print(f"look at it: coevolve report {rounds.ledger.folder} --open", **PLAIN)
 
 
 def status(folder: Run, as_json: AsJson = False) -> None:

@@ -17,6 +17,8 @@ Item = TypeVar("Item")
 out = Console()
 notes = Console(stderr=True)
 """Progress and remarks go to standard error, so that standard output can be piped."""
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
+"""For lines with paths and words of others, which nothing may fold, colour or swallow."""
 MINUTE = 60.0
 """So often, in seconds, progress is told where no bar can move."""
 
@@ -48,7 +50,7 @@ def _told(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
             said = now
             ahead = (now - began) * (total - done) / done
             left = f" of {total:,}, {clock(ahead)} left" if total > done else ""
-            notes.print(f"{label}: {done:,}{left}", highlight=False, markup=False, soft_wrap=True)
+            notes.print(f"{label}: {done:,}{left}", **PLAIN)
 
 
 def clock(seconds: float) -> str:

@@ -159,7 +159,7 @@ def import_skills(
 
 def tell_unknown(skills: list["Skill"]) -> None:
     """Say which triggers look at what no built-in diagnostic is called: perhaps a slip."""
-    from coevolve.cli.show import notes
+    from coevolve.cli.show import PLAIN, notes
     from coevolve.core.names import did_you_mean
     from coevolve.evidence.diagnostic import load_suite
     from coevolve.harness.trigger import trigger
@@ -169,7 +169,7 @@ def tell_unknown(skills: list["Skill"]) -> None:
         for name in sorted(trigger(skill.trigger).diagnostics - known.keys()):
             hint = did_you_mean(name, list(known))
             line = f"{skill.name}: no built-in diagnostic is called '{name}'{hint}"
-            notes.print(line, highlight=False, markup=False, soft_wrap=True)
+            notes.print(line, **PLAIN)
 
 
 def opened(folder: Path) -> "SkillLibrary":

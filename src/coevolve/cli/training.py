@@ -233,7 +233,7 @@ class Display:
 
 def show_result(stage: "Stage", result: "Result") -> None:
     """What came of the stage, in words, and what to do next."""
-    from coevolve.cli.show import clock, notes, out
+    from coevolve.cli.show import PLAIN, clock, notes, out
 
     if result.stopped:
         notes.print(f"[bold]stopped early:[/bold] {result.stopped}", highlight=False)
@@ -244,7 +244,5 @@ def show_result(stage: "Stage", result: "Result") -> None:
         )
     facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
     out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
-    out.print(f"policy: {result.policy}   ({clock(result.seconds)})", highlight=False)
-    out.print(
-        f"next: coevolve evaluate --policy {result.policy} --split dev --count 300", highlight=False
-    )
+    out.print(f"policy: {result.policy}   ({clock(result.seconds)})", **PLAIN)
+    out.print(f"next: coevolve evaluate --policy {result.policy} --split dev --count 300", **PLAIN)

@@ -22,7 +22,8 @@ from coevolve.evolution.assembly import Refuse, check, check_plan
 from coevolve.harness.comparison import Comparison, Job
 from coevolve.ledger.payload import differences
 from coevolve.ledger.watching import finished_phases
-from coevolve.policies.models import check_trainable
+from coevolve.policies.models import anywhere, check_trainable
+from coevolve.policies.weights import weights_of
 
 WORK = "coevolve.evolution.arms:run_arm"
 
@@ -45,7 +46,7 @@ def run_comparison(
     """Every arm with every seed; what an earlier command finished is not run again."""
     output = output.resolve()  # work may be done by processes that stand elsewhere
     check_arms(comparison, refuse)
-    jobs = {output / job.name: job for job in map(on_disk, comparison.jobs())}
+    jobs = {output / job.name: job for job in on_disk(comparison.jobs())}
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
     if results:
@@ -74,13 +75,17 @@ def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None
         check(job.experiment, domain)
 
 
-def on_disk(job: Job) -> Job:
-    """The same job with a policy that other machines and folders find too."""
-    place = Path(job.experiment.policy)
-    if not place.exists() or place.is_absolute():
-        return job
-    experiment = job.experiment.model_copy(update={"policy": str(place.resolve())})
-    return job.model_copy(update={"experiment": experiment})
+def on_disk(jobs: list[Job]) -> list[Job]:
+    """The same jobs with models that other machines and folders find too, and what is in the one
+    that they begin with."""
+    policy, found = anywhere(jobs[0].experiment.policy), []
+    weights = weights_of(policy) if Path(policy).is_absolute() else ""
+    for job in jobs:
+        engineers = tuple(map(anywhere, job.experiment.engineers))
+        models = {"policy": policy, "engineers": engineers}
+        experiment = job.experiment.model_copy(update=models)
+        found.append(job.model_copy(update={"experiment": experiment, "weights": weights}))
+    return found
 
 
 def begun(folder: Path, job: Job) -> ArmResult | None:

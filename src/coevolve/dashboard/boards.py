@@ -86,9 +86,11 @@ def boards_of(record: Record, before: list[Rollout], after: list[Rollout]) -> Bo
 
 def pairs_of(record: Record, fixed: list[tuple[Rollout, Rollout]]) -> tuple[Pair, ...]:
     """Some of the tasks, chosen to differ in how they failed and in their labels."""
-    chosen = choose_cases([before for before, _ in fixed], MOST_BOARDS, 0)
+    by_id: dict[str, tuple[Rollout, Rollout]] = {}
+    for before, after in fixed:  # of several attempts at a task the first
+        by_id.setdefault(before.task_id, (before, after))
+    chosen = choose_cases([before for before, _ in by_id.values()], MOST_BOARDS, 0)
     tasks = held_out(record, Split.GATE)
-    by_id = {before.task_id: (before, after) for before, after in fixed}
     found = []
     for case in chosen:
         before, after = by_id[case.task_id]

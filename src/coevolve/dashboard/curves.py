@@ -1,5 +1,6 @@
 """Training step by step over all rounds, as columns of numbers for a chart."""
 
+import math
 from typing import NamedTuple
 
 from coevolve.dashboard.record import Record, read_steps
@@ -77,5 +78,5 @@ def with_speed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def mean(lines: list[dict[str, float]], key: str) -> float | None:
-    values = [line[key] for line in lines if key in line]
+    values = [line[key] for line in lines if math.isfinite(line.get(key, math.nan))]
     return round(sum(values) / len(values), 6) if values else None

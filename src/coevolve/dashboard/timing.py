@@ -100,7 +100,7 @@ def gaps(events: tuple[Event, ...]) -> tuple[float, float, float]:
     told = [event for event in events if event.kind in TELLING]
     for before, after in pairwise(told):
         gap = seconds_between(before.time, after.time)
-        if before.kind == "asked":
+        if before.kind in ("asked", "answered"):  # what was answered may wait to be resumed
             waiting += gap
         elif before.kind in ("done", "stopped", "failed"):
             broken += gap

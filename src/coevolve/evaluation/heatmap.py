@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.task import Label
-from coevolve.evaluation.tally import Summary, Tally
+from coevolve.evaluation.tally import Summary, Tally, str_key
 
 
 def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -> None:
@@ -27,8 +27,8 @@ def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -
     axes = figure.subplots(rows, columns, squeeze=False)
     image = None
     for axis, (title, groups) in zip(axes.flat, panels, strict=False):
-        xs = sorted({group.labels[across] for group in groups}, key=float_of)
-        ys = sorted({group.labels[down] for group in groups}, key=float_of)
+        xs = sorted({group.labels[across] for group in groups}, key=str_key)
+        ys = sorted({group.labels[down] for group in groups}, key=str_key)
         cells = [[float("nan")] * len(xs) for _ in ys]
         for group in groups:
             x, y = xs.index(group.labels[across]), ys.index(group.labels[down])
@@ -59,7 +59,3 @@ def split_by(counts: Tally, labels: Sequence[str]) -> list[tuple[Label | None, l
         return [(None, groups)]
     values = list(dict.fromkeys(group.labels[labels[2]] for group in groups))
     return [(value, [g for g in groups if g.labels[labels[2]] == value]) for value in values]
-
-
-def float_of(value: Label) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

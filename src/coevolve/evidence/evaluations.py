@@ -6,7 +6,6 @@ killed at any instant loses no more than the part it was at.
 
 import json
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,6 @@ from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.evidence.store import SCHEMA, write
 from coevolve.policies.base import Sampling
-
-WEIGHTS = ("*.safetensors", "*.bin", "config.json", "adapter_config.json")
-"""Files of a model folder that decide what it answers."""
 
 
 class Evaluation(Value):
@@ -148,15 +144,3 @@ def hash_of_tasks(tasks: Sequence[Task]) -> str:
     """One hash for a list of tasks: ids, data and order."""
     parts = (text for task in tasks for text in (task.id, json.dumps(task.data, sort_keys=True)))
     return digest(*parts).hex()
-
-
-def hash_of_weights(place: Path) -> str:
-    """One hash for a model folder or file; a checkpoint written over under its old name differs."""
-    files = [place] if place.is_file() else sorted(p for g in WEIGHTS for p in place.glob(g))
-    state = blake2b(digest_size=16)
-    for file in files:
-        state.update(digest(file.name, file.stat().st_size))
-        with file.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                state.update(block)
-    return state.hexdigest() if files else ""

@@ -41,7 +41,7 @@ def final(ledger: Ledger, measuring: Measuring, count: int) -> dict[str, Any]:
         found = {name: asked[policy] for name, policy in policies.items()}
         every = [one for rollouts in asked.values() for one in rollouts]
         return {
-            "tasks": count,
+            "tasks": len(tasks),
             "words": end.payload.get("words", ""),
             **{
                 name: {"policy": policies[name], **rates(rollouts)}

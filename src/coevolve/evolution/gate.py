@@ -47,10 +47,10 @@ def compared(
     each = tail / max(1, len(protected))  # the more buckets, the likelier that chance lowers one
     broken = {}
     for name, members in protected.items():
-        fall, rate = _change(members, seed, each), _rate(members)
+        fall, rate = _change(members, seed), _rate(members)
         # What is picked because it is high comes down by itself, to the middle of its interval.
         luck = max(0.0, rate.value - (rate.low + rate.high) / 2)
-        if fall.mean < -rule.protected_fall and fall.high < -luck:
+        if fall.mean < -rule.protected_fall and _change(members, seed, each).high < -luck:
             broken[name] = fall
     return _change(pairs, seed, tail), broken
 
@@ -108,7 +108,7 @@ def judge_twice(
     if since.keep:
         return verdict
     words = since.words.replace("reverted: ", "reverted: against the best so far, ")
-    return since._replace(words=words)
+    return verdict._replace(keep=False, words=words, broken=since.broken)
 
 
 def listed(broken: Mapping[str, Difference]) -> str:

@@ -10,9 +10,8 @@ from pathlib import Path
 import coevolve
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import digest
-from coevolve.evidence.evaluations import hash_of_weights
 from coevolve.evolution.tree import Tree
-from coevolve.policies.models import find
+from coevolve.policies.weights import weights_of
 
 CODE = (".py", ".toml")
 
@@ -26,17 +25,9 @@ def code_hash() -> str:
     return digest(*parts).hex()
 
 
-def policy_hash(tree: Tree) -> str:
-    """Of the weights that every version is trained from; empty for what has none here."""
-    try:
-        return hash_of_weights(Path(find(tree.evolution.policy)))
-    except UserError:
-        return ""
-
-
 def hold_to(tree: Tree) -> None:
     """Refuse to go on from other weights; say so where the code is another."""
-    now = {"code": code_hash(), "policy": policy_hash(tree)}
+    now = {"code": code_hash(), "policy": weights_of(tree.evolution.policy)}
     begun = tree.ledger.phase(0, "hashes", lambda: now)
     if begun["policy"] != now["policy"]:
         raise UserError(

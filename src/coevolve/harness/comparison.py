@@ -90,6 +90,8 @@ class Job(Value):
     trains: bool
     """False: only measure the policy that the arms begin with."""
     experiment: Experiment
+    weights: str = ""
+    """A hash of the model's files, where it is a folder: all arms begin with the same."""
 
     @property
     def name(self) -> str:

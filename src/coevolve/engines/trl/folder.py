@@ -30,6 +30,7 @@ from coevolve.evaluation.language import measure
 from coevolve.ledger.files import WriterLock
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded
+from coevolve.policies.weights import weights_of
 
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
@@ -106,7 +107,7 @@ class StageFolder:
         with (self.path / "tasks.jsonl").open(encoding="utf-8", newline="\n") as lines:
             tasks = [Task.model_validate_json(line) for line in lines]
         stage = read(self.path / STAGE)
-        stage.pop("tasks")
+        del stage["tasks"], stage["weights"]
         return Stage(folder=self.path, **stage), tasks
 
     def result(self) -> Result | None:
@@ -222,8 +223,10 @@ def rank() -> int:
 
 
 def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
-    """A stage as JSON values, without what does not change its outcome."""
+    """A stage as JSON values, without what does not change its outcome, and with what is behind
+    the names in it."""
     values = stage.model_dump(mode="json", exclude={"folder"})
+    values["weights"] = weights_of(stage.model)
     values["tasks"] = digest(*(task.id for task in tasks)).hex()
     return values
 
