@@ -1,5 +1,6 @@
 """Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ pytest.importorskip("trl", reason="training needs the extra `train`")
 
 import torch
 from safetensors.torch import load_file
-from training import Flat, Guessing, Looking, Words, lake_tasks, stage, weights
+from training import Flat, Guess, Guessing, Looking, Words, lake_tasks, stage, weights
 
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.rollout import Outcome, StopReason
@@ -279,6 +280,81 @@ def test_tools_are_called_in_training(
     assert {row["messages"][2]["content"] for row in rows} == {
         "nothing at here", "nothing at over there",
     }  # fmt: skip
+
+
+class Heard(Looking):
+    """Remembers which texts were judged."""
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns  # type: ignore[misc]
+        self.judged: list[str] = []
+
+    def begin(self, task: Task) -> Guess:
+        judged = self.judged
+
+        class Episode(Guess):
+            def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+                judged.append(text)
+                return super().outcome(text, tokens)
+
+        return Episode(task.data["word"])
+
+
+@pytest.fixture
+def always_calling(
+    tmp_path: Path, caller: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Heard, int], tuple[dict[str, Any], list[list[int]]]]:
+    """Trains a policy that answers every turn with a call; a rollout, and what it read by turns."""
+    from coevolve.engines.trl.grpo import Trainer
+    from coevolve.policies.generate import Answer
+
+    call = '<tool_call>\n{"name": "look", "arguments": {"place": "here"}}\n</tool_call>'
+    asked: list[list[int]] = []
+
+    def draw(self: Any, ids: list[list[int]], seeds: list[int], most: int) -> list[Answer]:
+        asked.append(ids[0])
+        tokens = [*self._tokenizer(call)["input_ids"], self._tokenizer.eos_token_id]
+        return [Answer(tokens, [-1.0] * len(tokens), [0.5] * len(tokens), True) for _ in ids]
+
+    def train(domain: Heard, most: int) -> tuple[dict[str, Any], list[list[int]]]:
+        asked.clear()
+        folder = tmp_path / f"{domain.turns}-{most}"
+        changes = {"steps": 1, "tasks": 1, "group": 2, "max_tokens": most}
+        chosen = stage(folder, model=str(caller), recipe=changes)
+        TrlEngine({"looking": domain}).train(chosen, domain.tasks(1))
+        return read(folder / "rollouts").to_pylist()[0], list(asked)
+
+    monkeypatch.setattr(Trainer, "draw", draw)
+    return train
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_calls_end_with_the_turns(always_calling: Any, turns: int) -> None:
+    row, asked = always_calling(Heard(turns), 500)
+    roles = [turn["role"] for turn in row["messages"]]
+    assert roles == ["user", *["assistant", "tool"] * (turns - 1), "assistant"]
+    assert len(asked) == turns
+    assert row["stop"] == "turns"
+
+
+def test_what_a_tool_said_is_never_judged(always_calling: Any) -> None:
+    """Where its reply fills the room to the last token, no answer stands behind it."""
+    _, (first, second) = always_calling(Heard(2), 500)
+    for most in (len(second) - len(first), len(second) - len(first) - 1):
+        domain = Heard(2)
+        row, _ = always_calling(domain, most)
+        assert row["stop"] == "length"
+        assert domain.judged == ["", ""]
+
+
+def test_limits_that_differ_are_refused_with_tools(tmp_path: Path) -> None:
+    class Uneven(Looking):
+        def limit(self, task: Task) -> int:
+            return 2 + task.seed
+
+    domain = Uneven()
+    with pytest.raises(UserError, match=r"'looking' take at most 2 to 3 turns; with tools all"):
+        TrlEngine({"looking": domain}).train(stage(tmp_path), domain.tasks(2))
 
 
 def test_adapters_are_trained_alone_and_loaded_again(tmp_path: Path) -> None:

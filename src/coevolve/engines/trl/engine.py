@@ -134,7 +134,7 @@ class TrlEngine:
         from trl import GRPOConfig
 
         from coevolve.engines.trl.grpo import Trainer
-        from coevolve.engines.trl.turns import environment
+        from coevolve.engines.trl.turns import environment, tool_turns
 
         stage, tasks, domains, loaded, folder, recorder = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
@@ -153,14 +153,16 @@ class TrlEngine:
         }
         turning = [domain for domain in domains.values() if has_turns(domain)]
         options: dict[str, Any] = {}
+        turns = 1
         if turning and turning[0].tools:
             if len(domains) > 1:
                 raise UserError("a domain with tools cannot be mixed with others in one stage")
+            turns = tool_turns(turning[0], tasks)
             options["environment_factory"] = environment(turning[0], tasks)
         elif turning and stage.recipe.generator != "local":
             named = f"generator '{stage.recipe.generator}'"
             raise UserError(f"{named} cannot play tasks of several turns; use local")
-        machine = self.machine(stage, loaded, max((domain.turns for domain in turning), default=1))
+        machine = self.machine(stage, loaded, turns)
         chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
         trainer = Trainer(
             loaded.model,

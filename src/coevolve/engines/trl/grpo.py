@@ -22,7 +22,7 @@ from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.sieve import Sieve
-from coevolve.engines.trl.turns import Dialogue, play
+from coevolve.engines.trl.turns import Dialogue, last_said, play
 from coevolve.harness.filters import Columns
 from coevolve.harness.shaping import columns_of
 from coevolve.policies.base import Completion, Prompt
@@ -226,6 +226,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             completion = completion._replace(text=dialogue.text, stop=dialogue.stop)
             return Attempt(prompt, completion, tuple(dialogue.turns), dialogue.episode)
         if self.environments:
+            most = self.max_tool_calling_iterations + 1
+            text, stop = last_said(messages, completion.stop, most)
+            completion = completion._replace(text=text, stop=stop)
             turns = tuple(
                 Message(role=turn["role"], content=str(turn.get("content") or turn))
                 for turn in messages

@@ -106,7 +106,8 @@ def grpo(stage: Stage, machine: Machine) -> list[Setting]:
         Setting("shuffle_dataset", False, "the engine orders tasks itself, by the stage's seed"),
         Setting("remove_unused_columns", False, "rows carry their task"),
         Setting("disable_dropout", True, "log-probabilities must repeat"),
-        Setting("max_tool_calling_iterations", machine.turns, "the domain's limit on turns"),
+        Setting("max_tool_calling_iterations", machine.turns - 1,
+                "the limit on turns: every turn but the last may be followed by a tool's"),
         *vllm(stage, machine),
     ]  # fmt: skip
 

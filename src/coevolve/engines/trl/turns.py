@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.task import Task
-from coevolve.domains.turns import Episode, TurnDomain
+from coevolve.domains.turns import Episode, TurnDomain, turn_limit
 from coevolve.policies.local import render
 
 if TYPE_CHECKING:
@@ -125,3 +126,28 @@ def environment(domain: TurnDomain, tasks: list[Task]) -> type:
 
     members: dict[str, Any] = {name: tool(name) for name in domain.tools}
     return type("Environment", (), {**members, "reset": reset, "_episode": None})
+
+
+def tool_turns(domain: TurnDomain, tasks: list[Task]) -> int:
+    """Most turns of the policy in an episode with tools, which TRL counts for all tasks alike."""
+    limits = sorted({turn_limit(domain, task) for task in tasks})
+    if len(limits) > 1:
+        raise UserError(
+            f"tasks of '{domain.name}' take at most {limits[0]} to {limits[-1]} turns; with tools "
+            "all tasks of a stage must have the same limit"
+        )
+    return limits[0]
+
+
+def last_said(
+    messages: list[dict[str, Any]], stop: StopReason, turns: int
+) -> tuple[str, StopReason]:
+    """What the policy said last in a dialogue with tools, and why it said no more.
+
+    TRL leaves out what did not fit, be it a tool's reply or the answer to it, and calls in the last
+    turn are not made. So the last message may be a tool's, or a call that nobody answered.
+    """
+    said = [message for message in messages if message["role"] == "assistant"]
+    if stop is StopReason.END and said[-1].get("tool_calls"):
+        stop = StopReason.TURNS if len(said) >= turns else StopReason.LENGTH
+    return str(said[-1].get("content") or ""), stop
