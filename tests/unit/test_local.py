@@ -114,7 +114,7 @@ def test_an_answer_stops_where_the_context_does(pocket: LocalPolicy, prompts: li
 def test_a_dialogue_that_outgrows_the_context_ends(
     pocket: LocalPolicy, prompts: list[Prompt]
 ) -> None:
-    long = Message(role="user", content="plan " * pocket.context)
+    long = Message(role="user", content="plan " * pocket.loaded.context)
     said = Message(role="assistant", content="plan")
     grown = prompts[0]._replace(messages=(*prompts[0].messages, said, long))
     sampling = Sampling(temperature=0, max_tokens=8)
@@ -128,7 +128,7 @@ def test_a_dialogue_that_outgrows_the_context_ends(
 def test_a_long_dialogue_does_not_cut_off_its_neighbours(
     pocket: LocalPolicy, prompts: list[Prompt]
 ) -> None:
-    long = Prompt((Message(role="user", content="plan " * (pocket.context - 3)),))
+    long = Prompt((Message(role="user", content="plan " * (pocket.loaded.context - 3)),))
     sampling = Sampling(temperature=0, max_tokens=60)
     alone = pocket.answer(prompts, sampling)
     first, *others = pocket.answer([long, *prompts], sampling)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from training import Flat, Guess, Guessing, Looking, Words, lake_tasks, stage, weights
 
 from coevolve.core.errors import EngineError, PolicyError, UserError
-from coevolve.core.rollout import Outcome, StopReason
+from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.engines.base import Progress
@@ -145,6 +145,61 @@ def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> N
         assert dict(row["components"])["turns"] <= 3
         assert row["entropy"] is not None
     assert {row["stop"] for row in rows} & {"turns", "length"}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A model that reads 24 tokens, whose positions are learned one by one."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from coevolve.pocket.tokenizer import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    torch.manual_seed(0)
+    shape = {"n_positions": 24, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    config = GPT2Config(
+        vocab_size=len(tokenizer), **shape, bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    GPT2LMHeadModel(config).save_pretrained(tmp_path / "small")
+    tokenizer.save_pretrained(tmp_path / "small")
+    return tmp_path / "small"
+
+
+@pytest.mark.parametrize("domain", [Words(), Guessing()])
+def test_training_stays_within_the_context(tmp_path: Path, small: Path, domain: Words) -> None:
+    changes = {"steps": 1, "tasks": 4, "max_tokens": 60}
+    chosen = stage(tmp_path / "stage", model=str(small), recipe=changes)
+    TrlEngine({domain.name: domain}).train(chosen, domain.tasks(4))
+    lengths = [
+        sum(len(turn["content"].split()) for turn in row["messages"])
+        for row in read(tmp_path / "stage" / "rollouts").to_pylist()
+    ]
+    assert len(lengths) == 16
+    assert 12 < max(lengths) <= 24
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain", "said"),
+    [
+        ("grpo", Words(), "a prompt of [0-9]+ tokens does not fit into the 24 tokens"),
+        ("grpo", Guessing(), "a prompt of [0-9]+ tokens does not fit into the 24 tokens"),
+        ("warm", Words(), "a demonstration of [0-9]+ tokens does not fit into the 24 tokens"),
+    ],
+)
+def test_what_does_not_fit_into_the_context_is_refused(
+    tmp_path: Path,
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    domain: Words,
+    said: str,
+) -> None:
+    long = (Message(role="user", content="plan " * 40),)
+    monkeypatch.setattr(domain, "prompt", lambda *_: long)
+    chosen = stage(tmp_path / "stage", kind=kind, model=str(small), recipe={"steps": 1})
+    with pytest.raises(EngineError, match=said):
+        TrlEngine({domain.name: domain}).train(chosen, domain.tasks(4))
 
 
 def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:

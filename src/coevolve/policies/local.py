@@ -22,7 +22,7 @@ class LocalPolicy:
             self.loaded.model, self.loaded.end_ids, self.loaded.tokenizer.pad_token_id
         )
         self.generator.precision = lambda: computing(self.loaded.model)
-        self.generator.last_place = self.context - 1
+        self.generator.last_place = self.loaded.context - 1
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         if not prompts:
@@ -62,23 +62,14 @@ class LocalPolicy:
             for prompt, answer in zip(ids, answers, strict=True)
         ]
 
-    @property
-    def context(self) -> int:
-        """Tokens that the model can read."""
-        most: int = self.loaded.model.config.get_text_config().max_position_embeddings
-        return most
-
     def room(self, prompt: Prompt, ids: list[int], max_tokens: int) -> int:
         """How many tokens may be drawn before the model's context is full.
 
         That a dialogue has become too long to go on is its end and no error.
         """
-        context = self.context
+        context = self.loaded.context
         if len(ids) >= context and not prompt.going:
-            raise PolicyError(
-                f"a prompt of {len(ids)} tokens does not fit into the {context} tokens that "
-                f"'{self.name}' can read; shorten the prompt or take another model"
-            )
+            raise PolicyError(self.loaded.too_long("a prompt", len(ids)))
         return max(0, min(max_tokens, context - len(ids)))
 
 

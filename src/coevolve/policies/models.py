@@ -60,6 +60,19 @@ class Loaded(NamedTuple):
         ids = declared if isinstance(declared, list) else [declared]
         return [end for end in {*ids, self.tokenizer.eos_token_id} if end is not None]
 
+    @property
+    def context(self) -> int:
+        """Tokens that the model can read; as good as all for one whose config names no limit."""
+        config = self.model.config.get_text_config()
+        return getattr(config, "max_position_embeddings", None) or 1 << 31
+
+    def too_long(self, what: str, tokens: int) -> str:
+        """Why something cannot be read."""
+        return (
+            f"{what} of {tokens} tokens does not fit into the {self.context} tokens that "
+            f"'{self.name}' can read; shorten it or take another model"
+        )
+
 
 def cache_folder() -> Path:
     """Where converted models are kept."""

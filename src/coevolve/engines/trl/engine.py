@@ -170,6 +170,7 @@ class TrlEngine:
             train_dataset=dataset(rows),
             processing_class=loaded.tokenizer,
             peft_config=adapters(stage, loaded),
+            loaded=loaded,
             tasks=tasks,
             recorder=recorder,
             stage=stage,
@@ -190,6 +191,8 @@ class TrlEngine:
         stage, tasks, domains, loaded, folder, _ = parts
         rows = examples(stage, tasks, domains, loaded)
         longest = max(len(row["input_ids"]) for row in rows)
+        if longest > loaded.context:
+            raise EngineError(loaded.too_long("a demonstration", longest))
         machine = self.machine(stage, loaded, 1)
         chosen = {setting.name: setting.value for setting in settings.warm(stage, machine, longest)}
 

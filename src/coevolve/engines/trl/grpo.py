@@ -28,6 +28,7 @@ from coevolve.harness.shaping import columns_of
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing
+from coevolve.policies.models import Loaded
 
 PROBES = 16
 """Rollouts of the first step on which the distance from the starting policy is measured."""
@@ -41,6 +42,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     def __init__(
         self,
         *args: Any,
+        loaded: Loaded,
         tasks: list[Task],
         recorder: Recorder,
         stage: Stage,
@@ -49,7 +51,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
-        self.seed, self.sieve = stage.seed, sieve
+        self.seed, self.sieve, self.loaded = stage.seed, sieve, loaded
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
@@ -67,6 +69,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             self._tokenizer.pad_token_id,
         )
         self.generator.precision = lambda: computing(self.generator.model)
+        self.generator.last_place = loaded.context - 1
         self.probes: dict[str, Tensor] = {}
         if probes.exists():
             self.probes = read_probes(probes, self.accelerator.device)
@@ -105,11 +108,15 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return [derive(self.seed, "rollout", step, self.first + row, turn) for row in rows]
 
     def draw(self, ids: list[list[int]], seeds: list[int], max_tokens: int) -> list[Answer]:
-        """Answers of the current weights."""
+        """Answers of the current weights, cut off where the model's context ends."""
+        context, longest = self.loaded.context, max(map(len, ids))
+        if longest >= context:
+            raise EngineError(self.loaded.too_long("a prompt", longest))
+        rooms = [min(max_tokens, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
-        answers = self.generator.generate(ids, seeds, max_tokens, self.temperature)
+        answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
         self.drawing_s += time.perf_counter() - began
-        return answers
+        return [answer.within(room) for answer, room in zip(answers, rooms, strict=True)]
 
     def play(self, prompts: list[list[dict[str, str]]], _: Any) -> dict[str, Any]:
         """TRL's rollout function, for tasks of several turns of plain text."""

@@ -43,6 +43,7 @@ class Dialogue:
 def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialogue]:
     """Let all rows of a step play to their end, turn by turn together."""
     tokenizer, most = trainer._tokenizer, trainer.max_completion_length
+    context = trainer.loaded.context
     dialogues = [
         Dialogue(episode, limit, render(tokenizer, prompt.messages))
         for (episode, limit), prompt in zip(episodes, trainer.prompts(), strict=True)
@@ -54,8 +55,8 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
         ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
         answers = trainer.draw(ids, trainer.seeds(turn, rows), max(rooms))
         turn += 1
-        for dialogue, drawn, room in zip(playing, answers, rooms, strict=True):
-            answer = drawn.within(room)
+        for dialogue, drawn, left in zip(playing, answers, rooms, strict=True):
+            answer = drawn.within(left)
             dialogue.say(list(answer.tokens), True, list(answer.logprobs))
             dialogue.entropies += answer.entropies
             dialogue.text = tokenizer.decode(answer.tokens, skip_special_tokens=True)
@@ -68,7 +69,8 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
                 dialogue.over = True
                 continue
             heard = reply_ids(tokenizer, reply, trainer.eos_token_ids)
-            if turn >= dialogue.limit or len(dialogue.ids) + len(heard) >= most:
+            room = min(most, context - len(dialogue.prompt_ids)) - len(dialogue.ids) - len(heard)
+            if turn >= dialogue.limit or room <= 0:
                 dialogue.over = True
                 dialogue.stop = StopReason.TURNS if turn >= dialogue.limit else StopReason.LENGTH
                 continue
