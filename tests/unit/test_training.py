@@ -22,12 +22,15 @@ from coevolve.engines.order import order
 from coevolve.engines.trl import settings, warm
 from coevolve.engines.trl.engine import TrlEngine, out_of_memory
 from coevolve.engines.trl.folder import StageFolder
+from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.statistics import wilson
 from coevolve.evidence.store import read
 from coevolve.harness.recipe import Recipe
 from coevolve.pocket import folder as pocket_folder
 from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.policies.generate import Answer, Generator
+from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import load
 
 LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
@@ -141,10 +144,61 @@ def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> N
     for roles in turns:
         assert roles == (["user", "assistant"] * 3)[: len(roles)]
     for row in rows:
-        assert row["completion_tokens"] <= 60
+        assert row["completion_tokens"] <= 3 * 60
         assert dict(row["components"])["turns"] <= 3
         assert row["entropy"] is not None
     assert {row["stop"] for row in rows} & {"turns", "length"}
+
+
+class Echo(Guess):
+    """Is never content, and judges what was said last."""
+
+    def reply(self, text: str) -> str | None:
+        return "plan again"
+
+    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+        spoken = {"turns": float(len(text.split()))}
+        return Outcome(valid=True, optimal=False, reward=1.0, components=spoken, failure=None)
+
+
+class Echoing(Guessing):
+    def begin(self, task: Task) -> Echo:
+        return Echo(task.data["word"])
+
+
+@pytest.mark.parametrize(
+    ("words", "most", "stop"), [(7, 8, "turns"), (7, 7, "length"), (507, 600, "length")]
+)
+def test_a_dialogue_has_the_room_in_training_that_it_has_in_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: int, most: int, stop: str
+) -> None:
+    """Each answer has all of max_tokens, and the context ends the whole with an empty answer."""
+
+    def generate(
+        self: Generator, prompts: Any, seeds: Any, max_tokens: int, *_: Any
+    ) -> list[Answer]:
+        tokens = [10] * words + [int(self.end_ids[0])]
+        answer = Answer(tokens, [-1.0] * len(tokens), [0.5] * len(tokens), True)
+        return [answer.within(max_tokens) for _ in prompts]
+
+    monkeypatch.setattr(Generator, "generate", generate)
+    domain = Echoing()
+    tasks = domain.tasks(1)
+    changes = {"steps": 1, "tasks": 1, "group": 2, "max_tokens": most}
+    TrlEngine({"guessing": domain}).train(stage(tmp_path, recipe=changes), tasks)
+    row = read(tmp_path / "rollouts").to_pylist()[0]
+    sampling = Sampling(max_tokens=most)
+    (found,) = attempts(domain, LocalPolicy("pocket"), tasks, sampling)  # type: ignore[arg-type]
+    assert row["stop"] == found.stop == stop
+    assert row["messages"] == [message.model_dump() for message in found.messages]
+    assert dict(row["components"]) == found.outcome.components
+    assert row["completion_tokens"] == found.completion_tokens
+
+
+def test_passes_are_planned_for_whole_dialogues(tmp_path: Path) -> None:
+    chosen = stage(tmp_path, recipe={"tasks": 64, "group": 64, "max_tokens": 256})
+    assert settings.passes(chosen, "small", 4096, turns=1) == (2048, 2)
+    assert settings.passes(chosen, "small", 4096, turns=4) == (512, 8)
 
 
 @pytest.fixture
@@ -203,7 +257,6 @@ def test_what_does_not_fit_into_the_context_is_refused(
 
 
 def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:
-    from coevolve.policies.generate import Answer
 
     answer = Answer([5, 6, 7], [-0.1, -0.2, -0.3], [0.1, 0.2, 0.3], True)
     assert answer.within(3) == answer
@@ -307,11 +360,10 @@ def test_tools_are_called_in_training(
     tmp_path: Path, caller: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from coevolve.engines.trl.grpo import Trainer
-    from coevolve.policies.generate import Answer
 
     call = '<tool_call>\n{"name": "look", "arguments": {"place": "%s"}}\n</tool_call>'
 
-    def draw(self: Any, ids: list[list[int]], seeds: list[int], most: int) -> list[Answer]:
+    def draw(self: Any, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
         found = []
         for row, seed in enumerate(seeds):
             text = "done" if self.turn else call % ("here" if seed % 2 else "over there")
@@ -361,12 +413,11 @@ def always_calling(
 ) -> Callable[[Heard, int], tuple[dict[str, Any], list[list[int]]]]:
     """Trains a policy that answers every turn with a call; a rollout, and what it read by turns."""
     from coevolve.engines.trl.grpo import Trainer
-    from coevolve.policies.generate import Answer
 
     call = '<tool_call>\n{"name": "look", "arguments": {"place": "here"}}\n</tool_call>'
     asked: list[list[int]] = []
 
-    def draw(self: Any, ids: list[list[int]], seeds: list[int], most: int) -> list[Answer]:
+    def draw(self: Any, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
         asked.append(ids[0])
         tokens = [*self._tokenizer(call)["input_ids"], self._tokenizer.eos_token_id]
         return [Answer(tokens, [-1.0] * len(tokens), [0.5] * len(tokens), True) for _ in ids]
@@ -593,6 +644,6 @@ def test_memory_that_others_hold_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         "max_memory_allocated": 1 << 30,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
-    said = out_of_memory(chosen, folder, loaded, RuntimeError("no"))
+    said = out_of_memory(chosen, folder, loaded, 1, RuntimeError("no"))
     assert "1.0 of 16.0 GiB used, 14.0 by other processes" in said
     assert "Run fewer processes side by side, or set micro_batch = 4" in said

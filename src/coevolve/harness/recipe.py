@@ -37,7 +37,8 @@ class Recipe(Value):
     temperature: float = Field(default=1.0, gt=0, le=5)
     """Of the rollouts."""
     max_tokens: int = Field(default=256, ge=1, le=131_072)
-    """Tokens after which an answer is cut off."""
+    """Tokens after which an answer is cut off: every answer of a dialogue by itself, as in
+    evaluation, or with tools the whole dialogue, replies included."""
     lora: int = Field(default=0, ge=0, le=1_024)
     """Rank of low-rank adapters; 0 trains all weights."""
     replay: float = Field(default=0.0, ge=0, lt=1)

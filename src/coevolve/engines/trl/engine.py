@@ -29,6 +29,7 @@ from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.sieve import Sieve
+from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
 from coevolve.harness.expression import expression
 from coevolve.harness.shaping import FACTS
 from coevolve.policies.hardware import computing, mixes, parameters, pick_device, size_of
@@ -44,6 +45,8 @@ class Parts(NamedTuple):
     loaded: Loaded
     folder: StageFolder
     recorder: Recorder
+    turns: int
+    """Most answers of a rollout, each of up to max_tokens."""
 
 
 class TrlEngine:
@@ -99,7 +102,8 @@ class TrlEngine:
             for name in domains:
                 loaded.teach(name, loaded.style(name, stage.style))
         observer = Observer(stage, folder, observe, recorder)
-        parts = Parts(stage, tasks, domains, loaded, folder, recorder)
+        turns = plain_turns(domains, tasks) if stage.kind == "grpo" else 1
+        parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns)
         if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
             if main:
                 folder.take_policy(last[1], loaded)
@@ -109,7 +113,7 @@ class TrlEngine:
         with (
             quiet(),
             small_vocabulary(loaded),
-            named_failures(stage, folder, loaded),
+            named_failures(stage, folder, loaded, turns),
             named_damage(folder),
         ):
             if stage.kind == "warm" and main:
@@ -134,9 +138,8 @@ class TrlEngine:
         from trl import GRPOConfig
 
         from coevolve.engines.trl.grpo import Trainer
-        from coevolve.engines.trl.turns import environment, tool_turns
 
-        stage, tasks, domains, loaded, folder, recorder = parts
+        stage, tasks, domains, loaded, folder, recorder, turns = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
         prompts = [
             [
@@ -153,16 +156,16 @@ class TrlEngine:
         }
         turning = [domain for domain in domains.values() if has_turns(domain)]
         options: dict[str, Any] = {}
-        turns = 1
+        calls = 0
         if turning and turning[0].tools:
             if len(domains) > 1:
                 raise UserError("a domain with tools cannot be mixed with others in one stage")
-            turns = tool_turns(turning[0], tasks)
+            calls = tool_turns(turning[0], tasks) - 1
             options["environment_factory"] = environment(turning[0], tasks)
         elif turning and stage.recipe.generator != "local":
             named = f"generator '{stage.recipe.generator}'"
             raise UserError(f"{named} cannot play tasks of several turns; use local")
-        machine = self.machine(stage, loaded, turns)
+        machine = self.machine(stage, loaded, turns, calls)
         chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
         trainer = Trainer(
             loaded.model,
@@ -188,12 +191,12 @@ class TrlEngine:
 
         from coevolve.engines.trl.warm import examples
 
-        stage, tasks, domains, loaded, folder, _ = parts
+        stage, tasks, domains, loaded, folder, _, turns = parts
         rows = examples(stage, tasks, domains, loaded)
         longest = max(len(row["input_ids"]) for row in rows)
         if longest > loaded.context:
             raise EngineError(loaded.too_long("a demonstration", longest))
-        machine = self.machine(stage, loaded, 1)
+        machine = self.machine(stage, loaded, turns)
         chosen = {setting.name: setting.value for setting in settings.warm(stage, machine, longest)}
 
         class InOrder(SFTTrainer):  # type: ignore[misc]
@@ -215,17 +218,20 @@ class TrlEngine:
             trainer._total_train_tokens = int(lines[-1].get("tokens", 0))
         return trainer
 
-    def machine(self, stage: Stage, loaded: Loaded, turns: int) -> settings.Machine:
+    def machine(
+        self, stage: Stage, loaded: Loaded, turns: int = 1, calls: int = 0
+    ) -> settings.Machine:
         return settings.Machine(
             pick_device(stage.device).type == "cuda",
             mixes(loaded.model),
             size_of(loaded.model),
             turns,
+            calls,
         )
 
     def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
         """What is derived from the recipe: name, value and reason."""
-        machine = self.machine(stage, load(stage.model, stage.device, training=True), 1)
+        machine = self.machine(stage, load(stage.model, stage.device, training=True))
         found = (
             settings.grpo(stage, machine)
             if stage.kind == "grpo"
@@ -329,15 +335,15 @@ def small_vocabulary(loaded: Loaded) -> Iterator[None]:
 
 
 @contextmanager
-def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded) -> Iterator[None]:
+def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded, turns: int) -> Iterator[None]:
     """Say what ran out, with the numbers that matter and the setting to change."""
     try:
         yield
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
-        raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
+        raise EngineError(out_of_memory(stage, folder, loaded, turns, error)) from None
     except RuntimeError as error:  # torch has no types of its own for these
         if "allocate memory" in str(error):
-            raise EngineError(out_of_memory(stage, folder, loaded, error)) from None
+            raise EngineError(out_of_memory(stage, folder, loaded, turns, error)) from None
         if "PytorchStreamWriter" in str(error):
             raise EngineError(cannot_write(folder, error)) from None
         raise
@@ -375,10 +381,12 @@ def kept(folder: StageFolder) -> str:
     return f"{at}; the same command goes on from there"
 
 
-def out_of_memory(stage: Stage, folder: StageFolder, loaded: Loaded, error: Exception) -> str:
+def out_of_memory(
+    stage: Stage, folder: StageFolder, loaded: Loaded, turns: int, error: Exception
+) -> str:
     recipe = stage.recipe
     rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
-    at_once, _ = settings.passes(stage, size_of(loaded.model), rollouts)
+    at_once, _ = settings.passes(stage, size_of(loaded.model), rollouts, turns)
     used, begin = "", "Set"
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
@@ -391,7 +399,7 @@ def out_of_memory(stage: Stage, folder: StageFolder, loaded: Loaded, error: Exce
     size = f"{parameters(loaded.model) / 1e6:.0f}M parameters"
     adapters_too = "" if recipe.lora else ", or set lora = 16"
     return (
-        f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to {recipe.max_tokens} "
-        f"tokens each. {begin} {lower}, or lower max_tokens{adapters_too}. {kept(folder)} "
-        f"({str(error)[:120]})"
+        f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to "
+        f"{turns * recipe.max_tokens} tokens each. {begin} {lower}, or lower "
+        f"max_tokens{adapters_too}. {kept(folder)} ({str(error)[:120]})"
     )

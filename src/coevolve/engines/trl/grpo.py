@@ -107,12 +107,12 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         step = self.state.global_step
         return [derive(self.seed, "rollout", step, self.first + row, turn) for row in rows]
 
-    def draw(self, ids: list[list[int]], seeds: list[int], max_tokens: int) -> list[Answer]:
+    def draw(self, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
         """Answers of the current weights, cut off where the model's context ends."""
         context, longest = self.loaded.context, max(map(len, ids))
         if longest >= context:
             raise EngineError(self.loaded.too_long("a prompt", longest))
-        rooms = [min(max_tokens, context - len(prompt)) for prompt in ids]
+        rooms = [min(self.max_completion_length, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
         answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
         self.drawing_s += time.perf_counter() - began
@@ -167,7 +167,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             self.drawing_s += time.perf_counter() - began
             return found
         rows = self.asked(prompt_ids)
-        answers = self.draw(prompt_ids, self.seeds(self.turn, rows), self.max_completion_length)
+        answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
         for row, ids, answer in zip(rows, prompt_ids, answers, strict=True):
             self.said[row] = [*ids, *answer.tokens]
         if not self.turn:

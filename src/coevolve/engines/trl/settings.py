@@ -8,7 +8,7 @@ from coevolve.core.seeds import derive
 from coevolve.engines.base import Stage
 
 PROMPT = 256
-"""Tokens that a prompt is taken to have when passes are planned."""
+"""Tokens that a prompt or a reply is taken to have when passes are planned."""
 ROOM = {"small": 1 << 20, "middle": 1 << 15, "large": 1 << 12}
 """Tokens per pass by size of the model, unless the recipe sets micro_batch."""
 
@@ -30,6 +30,9 @@ class Machine(NamedTuple):
     size: str
     """small (all overhead), middle, or large (a billion parameters and more)."""
     turns: int = 1
+    """Most answers of a rollout, each of up to max_tokens."""
+    calls: int = 0
+    """Most turns of a rollout that tools answer."""
 
 
 def save_every(stage: Stage, size: str) -> int:
@@ -38,11 +41,11 @@ def save_every(stage: Stage, size: str) -> int:
     return stage.save_every or max(1, min(50, part))
 
 
-def passes(stage: Stage, size: str, rollouts: int) -> tuple[int, int]:
+def passes(stage: Stage, size: str, rollouts: int, turns: int) -> tuple[int, int]:
     """(rollouts per pass, passes per step) on each process."""
     own, at_once = stage.recipe.own(rollouts, stage.processes), stage.recipe.micro_batch
     if not at_once:
-        most = max(1, ROOM[size] // (PROMPT + stage.recipe.max_tokens))
+        most = max(1, ROOM[size] // (turns * (PROMPT + stage.recipe.max_tokens)))
         at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
     return at_once, own // at_once
 
@@ -50,7 +53,7 @@ def passes(stage: Stage, size: str, rollouts: int) -> tuple[int, int]:
 def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
     """What a warm start and GRPO share."""
     recipe = stage.recipe
-    at_once, accumulated = passes(stage, machine.size, rollouts)
+    at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns)
     every = save_every(stage, machine.size)
     return [
         Setting("max_steps", recipe.steps, "recipe"),
@@ -106,8 +109,8 @@ def grpo(stage: Stage, machine: Machine) -> list[Setting]:
         Setting("shuffle_dataset", False, "the engine orders tasks itself, by the stage's seed"),
         Setting("remove_unused_columns", False, "rows carry their task"),
         Setting("disable_dropout", True, "log-probabilities must repeat"),
-        Setting("max_tool_calling_iterations", machine.turns - 1,
-                "the limit on turns: every turn but the last may be followed by a tool's"),
+        Setting("max_tool_calling_iterations", machine.calls,
+                "the limit on turns: tools answer every turn but the last"),
         *vllm(stage, machine),
     ]  # fmt: skip
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.task import Task
-from coevolve.domains.turns import Episode, TurnDomain, turn_limit
+from coevolve.domains.base import Domain
+from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
 from coevolve.policies.local import render
 
 if TYPE_CHECKING:
@@ -39,11 +40,21 @@ class Dialogue:
         self.own += [int(own)] * len(ids)
         self.logprobs += logprobs or [0.0] * len(ids)
 
+    def answer(self, text: str) -> None:
+        self.text = text
+        self.turns.append(Message(role="assistant", content=text))
+
+    def end(self, stop: StopReason) -> None:
+        self.over, self.stop = True, stop
+
 
 def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialogue]:
-    """Let all rows of a step play to their end, turn by turn together."""
-    tokenizer, most = trainer._tokenizer, trainer.max_completion_length
-    context = trainer.loaded.context
+    """Let all rows of a step play to their end, turn by turn together.
+
+    As in evaluation every answer may take all tokens of the recipe, and a dialogue that has become
+    too long for the model's context ends with an empty answer.
+    """
+    tokenizer, context = trainer._tokenizer, trainer.loaded.context
     dialogues = [
         Dialogue(episode, limit, render(tokenizer, prompt.messages))
         for (episode, limit), prompt in zip(episodes, trainer.prompts(), strict=True)
@@ -51,31 +62,30 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
     turn = 0
     while rows := [row for row, dialogue in enumerate(dialogues) if not dialogue.over]:
         playing = [dialogues[row] for row in rows]
-        rooms = [most - len(dialogue.ids) for dialogue in playing]
         ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
-        answers = trainer.draw(ids, trainer.seeds(turn, rows), max(rooms))
+        answers = trainer.draw(ids, trainer.seeds(turn, rows))
         turn += 1
-        for dialogue, drawn, left in zip(playing, answers, rooms, strict=True):
-            answer = drawn.within(left)
+        for dialogue, answer in zip(playing, answers, strict=True):
             dialogue.say(list(answer.tokens), True, list(answer.logprobs))
             dialogue.entropies += answer.entropies
-            dialogue.text = tokenizer.decode(answer.tokens, skip_special_tokens=True)
-            dialogue.turns.append(Message(role="assistant", content=dialogue.text))
+            dialogue.answer(tokenizer.decode(answer.tokens, skip_special_tokens=True))
             if not answer.ended:
-                dialogue.over, dialogue.stop = True, StopReason.LENGTH
+                dialogue.end(StopReason.LENGTH)
                 continue
             reply = dialogue.episode.reply(dialogue.text)
             if reply is None:
-                dialogue.over = True
+                dialogue.end(StopReason.END)
                 continue
+            if turn >= dialogue.limit:
+                dialogue.end(StopReason.TURNS)
+                continue
+            dialogue.turns.append(Message(role="user", content=reply))
             heard = reply_ids(tokenizer, reply, trainer.eos_token_ids)
-            room = min(most, context - len(dialogue.prompt_ids)) - len(dialogue.ids) - len(heard)
-            if turn >= dialogue.limit or room <= 0:
-                dialogue.over = True
-                dialogue.stop = StopReason.TURNS if turn >= dialogue.limit else StopReason.LENGTH
+            if len(dialogue.prompt_ids) + len(dialogue.ids) + len(heard) >= context:
+                dialogue.answer("")
+                dialogue.end(StopReason.LENGTH)
                 continue
             dialogue.say(heard, False)
-            dialogue.turns.append(Message(role="user", content=reply))
     return dialogues
 
 
@@ -128,6 +138,13 @@ def environment(domain: TurnDomain, tasks: list[Task]) -> type:
 
     members: dict[str, Any] = {name: tool(name) for name in domain.tools}
     return type("Environment", (), {**members, "reset": reset, "_episode": None})
+
+
+def plain_turns(domains: dict[str, Domain], tasks: list[Task]) -> int:
+    """Most answers of a rollout that each may take all tokens; TRL gives tools one such room."""
+    played = {name: one for name, one in domains.items() if has_turns(one) and not one.tools}
+    limits = [turn_limit(played[task.domain], task) for task in tasks if task.domain in played]
+    return max(limits, default=1)
 
 
 def tool_turns(domain: TurnDomain, tasks: list[Task]) -> int:
