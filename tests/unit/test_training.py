@@ -136,9 +136,10 @@ def test_plain_turns_are_played_and_only_own_tokens_learned(tmp_path: Path) -> N
     domain = Guessing()
     domains = {"guessing": domain}
     changes = stage(tmp_path, recipe={"steps": 2, "max_tokens": 60, "temperature": 2.0})
-    TrlEngine(domains).train(changes, domain.tasks(4))
+    result = TrlEngine(domains).train(changes, domain.tasks(4))
     rows = read(tmp_path / "rollouts").to_pylist()
     assert len(rows) == 16
+    assert result.tokens == sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows)
     turns = [[turn["role"] for turn in row["messages"]] for row in rows]
     assert max(len(roles) for roles in turns) > 2
     for roles in turns:
@@ -193,6 +194,9 @@ def test_a_dialogue_has_the_room_in_training_that_it_has_in_evaluation(
     assert row["messages"] == [message.model_dump() for message in found.messages]
     assert dict(row["components"]) == found.outcome.components
     assert row["completion_tokens"] == found.completion_tokens
+    later = sum(message.role == "assistant" and bool(message.content) for message in found.messages)
+    ends = later * (later - 1) // 2  # the pocket policy's template leaves them out
+    assert row["prompt_tokens"] == found.prompt_tokens + ends
 
 
 def test_passes_are_planned_for_whole_dialogues(tmp_path: Path) -> None:
@@ -440,6 +444,7 @@ def test_calls_end_with_the_turns(always_calling: Any, turns: int) -> None:
     roles = [turn["role"] for turn in row["messages"]]
     assert roles == ["user", *["assistant", "tool"] * (turns - 1), "assistant"]
     assert len(asked) == turns
+    assert row["prompt_tokens"] == sum(map(len, asked))
     assert row["stop"] == "turns"
 
 

@@ -60,6 +60,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.columns: Columns
         self.dead: Tensor
         self.said: dict[int, list[int]]
+        self.read: list[int]
+        """Tokens that each row was asked with, in all its turns."""
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
@@ -123,6 +125,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         episodes = [self.recorder.begin(self.tasks[row["task"]]) for row in self.rows]
         self.dialogues = play(self, episodes)
         self.entropies = [dialogue.entropies for dialogue in self.dialogues]
+        self.read = [dialogue.read for dialogue in self.dialogues]
         return {
             "prompt_ids": [dialogue.prompt_ids for dialogue in self.dialogues],
             "completion_ids": [dialogue.ids for dialogue in self.dialogues],
@@ -133,6 +136,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
         self.said = {row: [] for row in range(len(inputs))}
+        self.read = [0] * len(inputs)
         self.measure_drift()
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
@@ -155,28 +159,37 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         self.drawn = super()._generate(prompts)
+        if self.tools or self.dialogues is not None:
+            self.count_turns()
         return self.drawn
+
+    def count_turns(self) -> None:
+        """Count what was read in later turns, as evaluation does; TRL counts the first prompts."""
+        later = sum(self.read) - sum(map(len, self.drawn[0]))
+        everywhere = self.accelerator.gather(torch.tensor([later], device=self.accelerator.device))
+        self.state.num_input_tokens_seen += int(everywhere.sum())
+        self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]
 
     def _generate_single_turn(
         self, prompt_ids: list[list[int]], *args: Any, **kwargs: Any
     ) -> tuple[list[list[int]], list[list[float]] | None]:
-        if not self.whole:
-            began = time.perf_counter()
-            found: tuple[list[list[int]], list[list[float]] | None]
-            found = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            self.drawing_s += time.perf_counter() - began
-            return found
         rows = self.asked(prompt_ids)
-        answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
-        for row, ids, answer in zip(rows, prompt_ids, answers, strict=True):
-            self.said[row] = [*ids, *answer.tokens]
-        if not self.turn:
-            self.entropies = [answer.entropies for answer in answers]
+        logprobs: list[list[float]] | None
+        if self.whole:
+            answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
+            tokens = [list(answer.tokens) for answer in answers]
+            logprobs = [list(answer.logprobs) for answer in answers]
+            if not self.turn:
+                self.entropies = [answer.entropies for answer in answers]
+        else:
+            began = time.perf_counter()
+            tokens, logprobs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
+            self.drawing_s += time.perf_counter() - began
+        for row, ids, said in zip(rows, prompt_ids, tokens, strict=True):
+            self.said[row] = [*ids, *said]
+            self.read[row] += len(ids)
         self.turn += 1
-        return (
-            [list(answer.tokens) for answer in answers],
-            [list(answer.logprobs) for answer in answers],
-        )
+        return tokens, logprobs
 
     def asked(self, prompt_ids: list[list[int]]) -> list[int]:
         """Which rows are asked again after tool calls; they come in order, and begin alike."""
@@ -204,7 +217,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""
-        prompt_ids, completion_ids, own, messages, logprobs, *_ = self.drawn
+        _, completion_ids, own, messages, logprobs, *_ = self.drawn
         own = own or [[1] * len(ids) for ids in completion_ids]
         found = []
         for row, prompt in enumerate(self.prompts()):
@@ -217,7 +230,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
                 tokens=tuple(ids[place] for place in kept),
                 logprobs=tuple(logprobs[row][place] for place in kept) if logprobs else None,
                 entropies=tuple(self.entropies[row]) if self.entropies and not self.tools else None,
-                prompt_tokens=len(prompt_ids[row]),
+                prompt_tokens=self.read[row],
                 completion_tokens=len(kept),
                 seconds=self.drawing_s / len(self.rows),
             )

@@ -29,6 +29,8 @@ class Dialogue:
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
     """Of its own tokens."""
+    read: int = 0
+    """Tokens that it was asked with, in all turns."""
     turns: list[Message] = field(default_factory=list)
     text: str = ""
     """What the policy said last."""
@@ -65,7 +67,8 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
         ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
         answers = trainer.draw(ids, trainer.seeds(turn, rows))
         turn += 1
-        for dialogue, answer in zip(playing, answers, strict=True):
+        for dialogue, asked, answer in zip(playing, ids, answers, strict=True):
+            dialogue.read += len(asked)
             dialogue.say(list(answer.tokens), True, list(answer.logprobs))
             dialogue.entropies += answer.entropies
             dialogue.answer(tokenizer.decode(answer.tokens, skip_special_tokens=True))
