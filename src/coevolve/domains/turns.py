@@ -1,7 +1,8 @@
 """What a domain offers beside the domain protocol when its tasks are worked on in several turns.
 
-Two more things are taken where a domain has them: `limit(task)`, the most turns for one task, and
-`players`, scripted policies that hear what was said before their turn.
+Two more things are taken where a domain has them: `limit(task)`, the most turns for one task (with
+tools the same for all tasks of a stage), and `players`, scripted policies that hear what was said
+before their turn.
 """
 
 import random
