@@ -47,9 +47,9 @@ AttentionMaskInterface.register(SHARING, sdpa_mask)
 
 @contextmanager
 def sharing(model: Any) -> Iterator[None]:
-    """Let a model attend like that, if it attends by `sdpa`."""
+    """Let a model attend like that, if it attends by `sdpa` as transformers has it."""
     config = model.config.get_text_config()
-    if config._attn_implementation != PLAIN:
+    if config._attn_implementation != PLAIN or not model._supports_attention_backend:
         yield
         return
     config._attn_implementation = SHARING

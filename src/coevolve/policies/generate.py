@@ -17,6 +17,7 @@ from torch import Tensor
 
 from coevolve.policies.attention import sharing
 from coevolve.policies.decoding import Memory, State
+from coevolve.policies.masks import Masks
 
 ROUND = 64
 """Buffers are a multiple of so many tokens long, so that few lengths need a graph of their own."""
@@ -87,8 +88,10 @@ class Generator:
         """Rows beyond it stay there beside their neighbours, and are cut off by who set it."""
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """What forward passes run in."""
+        self.masks = Masks(model)
         self.graphs: dict[tuple[int, int, int, float], Graph] = {}
-        self.capturing = self.device.type == "cuda"
+        # GPT-Neo counts its windows from the end of what it is shown, which graphs round up.
+        self.capturing = self.device.type == "cuda" and model.config.model_type != "gpt_neo"
 
     def generate(
         self,
@@ -165,7 +168,7 @@ class Generator:
         return self.forward(
             input_ids=ids.to(self.device),
             position_ids=(places - padding).clamp(min=0).to(self.device),
-            attention_mask=visible.to(self.device),
+            attention_mask=self.masks.shaped(visible.to(self.device), None),
             past_key_values=memory,
         )
 
@@ -272,7 +275,7 @@ class Generator:
         logits = self.forward(
             input_ids=state.token,
             position_ids=state.position,
-            attention_mask=state.mask[..., : memory.shown],
+            attention_mask=self.masks.shaped(state.mask[..., : memory.shown], state.at),
             past_key_values=memory,
         )
         state.at.add_(1)

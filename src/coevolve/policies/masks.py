@@ -1,0 +1,46 @@
+"""What tokens may look at, in the form in which a model takes it.
+
+transformers takes a mask of four dimensions as it is: that windows slide, and that most kinds of
+attention add the mask to their scores, is then for the caller to see to.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from coevolve.policies.attention import PLAIN, SHARING
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+class Masks:
+    """Masks for one model; one that attends to everything by `sdpa` gets them unchanged."""
+
+    def __init__(self, model: Any) -> None:
+        config = model.config.get_text_config()
+        self.kinds = set(getattr(config, "layer_types", None) or ())
+        self.window: int | None = getattr(config, "sliding_window", None)
+        if self.kinds and SLIDING not in self.kinds:
+            self.window = None
+        boolean = config._attn_implementation in (PLAIN, SHARING)
+        self.added: torch.dtype | None = None if boolean else model.dtype
+        """Of the numbers that stand for booleans, where these are added to scores."""
+
+    def shaped(self, visible: Tensor, at: Tensor | None) -> Any:
+        """The mask for what is visible from place `at`, or from all places if it is None."""
+        if not self.window:
+            return self.written(visible)
+        places = torch.arange(visible.shape[-1], device=visible.device)
+        since = (places if at is None else at)[:, None] - self.window
+        near = self.written(visible & (places > since))
+        if not self.kinds:
+            return near
+        return {kind: near if kind == SLIDING else self.written(visible) for kind in self.kinds}
+
+    def written(self, visible: Tensor) -> Tensor:
+        """Booleans as the model takes them."""
+        if self.added is None:
+            return visible
+        numbers = torch.zeros(visible.shape, dtype=self.added, device=visible.device)
+        return numbers.masked_fill_(~visible, torch.finfo(self.added).min)
