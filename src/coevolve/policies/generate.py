@@ -17,7 +17,7 @@ from torch import Tensor
 
 from coevolve.policies.attention import sharing
 from coevolve.policies.decoding import Memory, State
-from coevolve.policies.masks import Masks
+from coevolve.policies.masks import Masks, undrawable
 
 ROUND = 64
 """Buffers are a multiple of so many tokens long, so that few lengths need a graph of their own."""
@@ -165,12 +165,15 @@ class Generator:
         # Padding sees itself: a place that may look at nothing would turn into NaN.
         itself = torch.eye(width, dtype=torch.bool)
         visible = ((places >= padding)[:, None, None] & causal) | itself
-        return self.forward(
-            input_ids=ids.to(self.device),
-            position_ids=(places - padding).clamp(min=0).to(self.device),
-            attention_mask=self.masks.shaped(visible.to(self.device), None),
-            past_key_values=memory,
-        )
+        try:
+            return self.forward(
+                input_ids=ids.to(self.device),
+                position_ids=(places - padding).clamp(min=0).to(self.device),
+                attention_mask=self.masks.shaped(visible.to(self.device), None),
+                past_key_values=memory,
+            )
+        except (AttributeError, IndexError, TypeError, ValueError) as error:  # of the model's code
+            raise undrawable(self.model, f"{type(error).__name__}: {error}") from error
 
     def finish(self, state: State, memory: Memory, width: int, draw: Draw) -> State:
         """Decode until every row has ended or is full; returns all rows in their first order."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from coevolve.core.errors import PolicyError
 from coevolve.policies.attention import PLAIN, SHARING
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -20,6 +21,9 @@ class Masks:
     def __init__(self, model: Any) -> None:
         config = model.config.get_text_config()
         self.kinds = set(getattr(config, "layer_types", None) or ())
+        others = self.kinds - {FULL, SLIDING}
+        if others or model._is_stateful:
+            raise undrawable(model, f"layers: {', '.join(sorted(others)) or 'recurrent'}")
         self.window: int | None = getattr(config, "sliding_window", None)
         if self.kinds and SLIDING not in self.kinds:
             self.window = None
@@ -44,3 +48,11 @@ class Masks:
             return visible
         numbers = torch.zeros(visible.shape, dtype=self.added, device=visible.device)
         return numbers.masked_fill_(~visible, torch.finfo(self.added).min)
+
+
+def undrawable(model: Any, reason: str) -> PolicyError:
+    """What to say of a model from which our generator cannot draw."""
+    return PolicyError(
+        f"cannot draw from models of type '{model.config.model_type}' ({reason}); take a model "
+        "that keeps keys and values alone, or serve this one and name http://HOST/v1#MODEL"
+    )

@@ -126,6 +126,7 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
     """Weights and tokenizer, on the device and in the precision that suit."""
     if find_spec("transformers") is None:
         raise UserError(f"model '{name}' needs torch: pip install 'coevolve[train]'")
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
     from transformers import AutoTokenizer
 
@@ -137,7 +138,10 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
             model = _weights(folder, pick_dtype(chosen, training))
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except RuntimeError as error:
+        words = f"cannot load the model in {folder}: its weights do not fit its config"
+        raise PolicyError(f"{words} ({_line(error)})") from None
+    except (OSError, ValueError, KeyError, SafetensorError, StrictDataclassError) as error:
         raise PolicyError(_why(name, folder, error)) from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -193,12 +197,17 @@ def _weights(folder: str, dtype: Any) -> Any:
 
 def _why(name: str, folder: str, error: Exception) -> str:
     if Path(folder).is_dir():
-        return f"cannot load the model in {folder}: {error}"
+        return f"cannot load the model in {folder}: {_line(error)}"
     return (
         f"cannot load '{name}' from the hub ({type(error).__name__}). Offline? Fetch it where "
         f"there is a network (hf download {name} --local-dir FOLDER) and name the folder; "
         "or use pocket or smollm2, which need no hub"
     )
+
+
+def _line(error: Exception) -> str:
+    """An error's words in one line, which for weights can be many."""
+    return " ".join(str(error).split())[:400]
 
 
 def smollm2() -> Path:
