@@ -1,5 +1,6 @@
 """Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
 
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -485,6 +486,23 @@ def test_adapters_are_trained_alone_and_loaded_again(tmp_path: Path) -> None:
     again = stage(tmp_path / "b", model=result.policy, recipe={**changes, "kl": 0.1})
     assert TrlEngine({"words": domain}).train(again, domain.tasks(4)).steps == 2
     assert StageFolder(tmp_path / "b").lines()[-1]["kl"] >= 0
+
+
+def test_an_adapter_is_found_from_anywhere_and_keeps_its_rank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    domain = Words()
+    engine, tasks = TrlEngine({"words": domain}), domain.tasks(4)
+    shutil.copytree(pocket_folder(), tmp_path / "base")
+    monkeypatch.chdir(tmp_path)
+    begun = engine.train(stage(tmp_path / "a", model="base", recipe={"steps": 1, "lora": 4}), tasks)
+    monkeypatch.chdir(tmp_path / "a")
+    assert hasattr(load(begun.policy).model, "peft_config")
+    for other in (0, 8):
+        with pytest.raises(UserError, match=f"rank 4, .* lora = {other}; .* set lora = 4"):
+            engine.train(
+                stage(tmp_path / "b", model=begun.policy, recipe={"steps": 1, "lora": other}), tasks
+            )
 
 
 def test_a_kl_term_holds_all_weights(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ class TrlEngine:
         expression(stage.reward).check(FACTS | recorder.components)
         last, main = folder.last(), rank() == 0
         loaded = load(stage.model, stage.device, training=True)
+        check_rank(stage, loaded)
         if stage.kind == "warm":
             for name in domains:
                 loaded.teach(name, loaded.style(name, stage.style))
@@ -290,6 +291,18 @@ def dataset(columns: dict[str, list[Any]]) -> Any:
     from datasets.table import InMemoryTable
 
     return Dataset(InMemoryTable.from_pydict(columns), fingerprint="stage")
+
+
+def check_rank(stage: Stage, loaded: Loaded) -> None:
+    """An adapter is trained on as it is: refuse a recipe that asks for another rank."""
+    if not hasattr(loaded.model, "peft_config"):
+        return
+    found = getattr(loaded.model.peft_config["default"], "r", 0)
+    if stage.recipe.lora != found:
+        raise UserError(
+            f"'{stage.model}' is an adapter of rank {found}, and the recipe says lora = "
+            f"{stage.recipe.lora}; to train it on, set lora = {found}"
+        )
 
 
 def adapters(stage: Stage, loaded: Loaded) -> Any:

@@ -29,12 +29,13 @@ from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.language import measure
 from coevolve.ledger.files import WriterLock
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.models import Loaded
+from coevolve.policies.models import Loaded, anywhere
 from coevolve.policies.weights import weights_of
 
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
 """Any of these tells that a stage has come to its first step."""
+ADAPTER = "adapter_config.json"
 KEPT = 3
 """Newest checkpoints that are kept."""
 LANGUAGE = 2_000
@@ -204,7 +205,8 @@ class StageFolder:
     def take_policy(self, source: Path, loaded: Loaded) -> None:
         """Make the model in `source` the result of the stage, whole or not at all.
 
-        An adapter gets the config of its model, which tells how it was taught to be asked.
+        An adapter gets the config of its model, which tells how it was taught to be asked, and
+        names its model so that it is found from any working directory.
         """
         partial = self.path / f".policy.{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
@@ -212,6 +214,10 @@ class StageFolder:
         shutil.copytree(source, partial, ignore=skip)
         if not (partial / "config.json").exists():
             loaded.model.config.save_pretrained(partial)
+        if (partial / ADAPTER).exists():
+            told = read(partial / ADAPTER)
+            told["base_model_name_or_path"] = anywhere(told["base_model_name_or_path"])
+            write(partial / ADAPTER, json.dumps(told, indent=2))
         settle(partial)
         shutil.rmtree(self.policy, ignore_errors=True)
         partial.rename(self.policy)
