@@ -135,6 +135,22 @@ def test_answers_come_in_order_and_are_accounted():
         assert policy.name == "tiny"
 
 
+def test_answers_share_the_time_that_they_took_together(tmp_path):
+    def slow(number, body):
+        time.sleep(0.2)
+        return ok(number, body)
+
+    options = {"concurrency": 8, "cache": tmp_path / "answers.db"}
+    with serving(slow) as server, policy_at(server.url, **options) as policy:
+        first = policy.answer(prompts(4), Sampling())
+        began = time.perf_counter()
+        both = policy.answer(prompts(8), Sampling())
+        took = time.perf_counter() - began
+    assert len({completion.seconds for completion in first}) == 1
+    new = sum(completion.seconds for completion in both[4:])
+    assert 0.2 <= new <= took
+
+
 def test_what_is_sent():
     with serving(ok) as server, policy_at(server.url, extra={"top_p": 0.5}) as policy:
         policy.answer(prompts(1), Sampling(temperature=0.7, max_tokens=9, seed=3))
@@ -459,16 +475,20 @@ def test_closing_while_answering_is_an_error_and_no_hang():
         release.set()
 
 
+def timeless(completions):
+    return [completion._replace(seconds=0) for completion in completions]
+
+
 def test_the_cache_repeats_no_call(tmp_path):
     path = tmp_path / "deep" / "answers.sqlite"
     tokens = {"content": [{"logprob": -0.25}] * 4}
     with serving(lambda n, body: (200, {}, chat("é漢🙂", logprobs=tokens))) as server:
         with policy_at(server.url, cache=path) as policy:
-            fresh = policy.answer(prompts(5), Sampling())
-            assert policy.answer(prompts(5), Sampling()) == fresh
+            fresh = timeless(policy.answer(prompts(5), Sampling()))
+            assert timeless(policy.answer(prompts(5), Sampling())) == fresh
             assert policy.usage[:4] == (5, 5, 50, 20)
         with policy_at(server.url, cache=path) as policy:
-            assert policy.answer(prompts(5), Sampling()) == fresh
+            assert timeless(policy.answer(prompts(5), Sampling())) == fresh
             assert policy.usage == (0, 5, 0, 0, 0.0)
             policy.prices = (1e6, 1e5)
             assert worth(policy, fresh) == 5 * (10 + 0.4)  # whoever resumes counts it all the same

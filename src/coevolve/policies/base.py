@@ -50,6 +50,7 @@ class Completion(NamedTuple):
     completion_tokens: int = 0
     """Also counted where the ids are not known; 0 for scripts, which have no tokens."""
     seconds: float = 0.0
+    """Its share of the time that its call took; from a cache, how long it was waited for."""
 
 
 class Policy(Protocol):

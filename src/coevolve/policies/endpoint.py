@@ -197,27 +197,35 @@ class EndpointPolicy:
         return Request(key_of(parts), messages, seed, sampling, schema, prompt.going)
 
     async def _answer_all(self, worker: Worker, requests: list[Request]) -> dict[str, Completion]:
-        """Answers by key. The first failure ends all retries, but not the requests in flight:
-        they are paid for, and the cache keeps what they bring."""
+        """Answers by key; those that are new share the time that they took together. The first
+        failure ends all retries, but not the requests in flight: they are paid for, and the cache
+        keeps what they bring."""
         halt: asyncio.Future[PolicyError] = asyncio.get_running_loop().create_future()
-        work = (self._answer_one(worker, request, halt) for request in requests)
-        found = await asyncio.gather(*work)
+        cached = {one.key: kept for one in requests if (kept := self._kept(one)) is not None}
+        asked = [request for request in requests if request.key not in cached]
+        began = time.perf_counter()
+        found = await asyncio.gather(*(self._answer_one(worker, one, halt) for one in asked))
         if halt.done():
             raise halt.result()
-        return {
-            request.key: completion
-            for request, completion in zip(requests, found, strict=True)
+        share = (time.perf_counter() - began) / max(1, len(asked))
+        fresh = {
+            request.key: completion._replace(seconds=share)
+            for request, completion in zip(asked, found, strict=True)
             if completion is not None
         }
+        return cached | fresh
+
+    def _kept(self, request: Request) -> Completion | None:
+        """The answer that the cache has."""
+        kept = self._cache.get(request.key) if self._cache is not None else None
+        self._count(cached=int(kept is not None))
+        return kept
 
     async def _answer_one(
         self, worker: Worker, request: Request, halt: "asyncio.Future[PolicyError]"
     ) -> Completion | None:
         """One answer, or None and the reason in `halt`."""
         try:
-            if self._cache is not None and (kept := self._cache.get(request.key)) is not None:
-                self._count(cached=1)
-                return kept
             async with worker.slots:
                 completion = await self._ask(worker, request, halt)
             if self._cache is not None and completion is not None:
