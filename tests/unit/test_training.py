@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from training import Flat, Guess, Guessing, Looking, Words, lake_tasks, stage, weights
 
+from coevolve.cli.training import asking
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.seeds import derive
@@ -543,6 +544,14 @@ def test_an_adapter_remembers_how_it_was_taught(tmp_path: Path) -> None:
     warm = stage(tmp_path, kind="warm", style="compact", recipe={"steps": 1, "tasks": 2, "lora": 4})
     result = TrlEngine().train(warm, lake_tasks(2))
     assert load(result.policy).style("lake") == "compact"
+
+
+def test_reinforcement_teaches_its_style(tmp_path: Path) -> None:
+    taught = stage(tmp_path, style="compact", recipe={"steps": 1})
+    result = TrlEngine().train(taught, lake_tasks(2))
+    assert load(result.policy).style("lake") == "compact"
+    assert asking(taught, "lake") == " --style compact"
+    assert asking(stage(tmp_path), "math") == " -d math"
 
 
 def test_groups_of_a_repeated_task_are_told_apart(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coevolve.engines.base import Progress, Result, Stage
     from coevolve.harness.recipe import Recipe
 
+DOMAIN = "lake"
 TRACKING = ("none", "trackio", "tensorboard", "wandb", "mlflow")
 MOST_TASKS = 20_000
 """So many tasks are generated at most; a longer stage sees them again."""
@@ -50,7 +51,7 @@ def train(
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="pocket, smollm2, a folder, or a hub id.")
     ] = "pocket",
-    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
+    domain: Annotated[str, typer.Option("--domain", "-d")] = DOMAIN,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the stage; found again, it goes on.")
     ] = Path("runs/stage"),
@@ -101,6 +102,7 @@ def train(
     if len(files) > 1:
         raise UserError(f"give one recipe file, not {len(files)}")
     chosen = get_domain(domain)
+    check_styles(style, [domain, "engineering"] if lessons else [domain])
     stage = Stage(
         kind=kind,  # type: ignore[arg-type]
         model=policy,
@@ -129,7 +131,18 @@ def train(
     if as_json:
         print(result.model_dump_json())
     else:
-        show_result(stage, result)
+        show_result(stage, result, domain)
+
+
+def check_styles(wanted: str, domains: list[str]) -> None:
+    """Refuse styles that these domains do not have, and styles of others, which nobody reads."""
+    from coevolve.domains.registry import get_domain
+    from coevolve.policies.models import named_styles, style_for
+
+    for name in named_styles(wanted).keys() - {""}:
+        lookup("domain of this stage", name, dict.fromkeys(domains))
+    for name in domains:
+        choosing.check_style(get_domain(name), style_for(name, wanted))
 
 
 def training_tasks(
@@ -231,7 +244,16 @@ class Display:
         return "  ".join(parts)
 
 
-def show_result(stage: "Stage", result: "Result") -> None:
+def asking(stage: "Stage", domain: str) -> str:
+    """Options with which `evaluate` asks as the stage did, where they are not its defaults."""
+    from coevolve.policies.models import style_for
+
+    style = style_for(domain, stage.style)
+    named = f" -d {domain}" if domain != DOMAIN else ""
+    return f"{named} --style {style}" if style else named
+
+
+def show_result(stage: "Stage", result: "Result", domain: str) -> None:
     """What came of the stage, in words, and what to do next."""
     from coevolve.cli.show import PLAIN, clock, notes, out
 
@@ -245,4 +267,8 @@ def show_result(stage: "Stage", result: "Result") -> None:
     facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
     out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
     out.print(f"policy: {result.policy}   ({clock(result.seconds)})", **PLAIN)
-    out.print(f"next: coevolve evaluate --policy {result.policy} --split dev --count 300", **PLAIN)
+    out.print(
+        f"next: coevolve evaluate --policy {result.policy}{asking(stage, domain)} --split dev "
+        "--count 300",
+        **PLAIN,
+    )

@@ -36,12 +36,8 @@ class Loaded(NamedTuple):
     tokenizer: Any
 
     def style(self, domain: str, wanted: str = "") -> str:
-        """The prompt style that is wanted, or else the one that the model was taught.
-
-        Wanted is one style for all domains, or DOMAIN=STYLE pairs: "cells,engineering=table".
-        """
-        pairs = dict(word.rpartition("=")[::2] for word in wanted.split(","))
-        return pairs.get(domain) or pairs.get("") or self.taught.get(domain, "")
+        """The prompt style that is wanted, or else the one that the model was taught."""
+        return style_for(domain, wanted) or self.taught.get(domain, "")
 
     @property
     def taught(self) -> dict[str, str]:
@@ -72,6 +68,17 @@ class Loaded(NamedTuple):
             f"{what} of {tokens} tokens does not fit into the {self.context} tokens that "
             f"'{self.name}' can read; shorten it or take another model"
         )
+
+
+def named_styles(wanted: str) -> dict[str, str]:
+    """Styles by domain, for all others by "": of "cells,engineering=table", say."""
+    return dict(word.rpartition("=")[::2] for word in wanted.split(","))
+
+
+def style_for(domain: str, wanted: str) -> str:
+    """The style that is wanted for a domain; empty if none is."""
+    styles = named_styles(wanted)
+    return styles.get(domain) or styles.get("", "")
 
 
 def cache_folder() -> Path:

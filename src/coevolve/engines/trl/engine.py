@@ -99,9 +99,8 @@ class TrlEngine:
         last, main = folder.last(), rank() == 0
         loaded = load(stage.model, stage.device, training=True)
         check_rank(stage, loaded)
-        if stage.kind == "warm":
-            for name in domains:
-                loaded.teach(name, loaded.style(name, stage.style))
+        for name in domains:
+            loaded.teach(name, loaded.style(name, stage.style))
         observer = Observer(stage, folder, observe, recorder)
         turns = plain_turns(domains, tasks) if stage.kind == "grpo" else 1
         parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns)
