@@ -1,12 +1,16 @@
-"""`coevolve train`: mistakes in one line."""
+"""`coevolve train` and `coevolve pocket measure`: mistakes in one line, JSON for scripts."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
-from processes import coevolve
+from processes import coevolve, facts_of
+
+from coevolve.cli import pocket
+from coevolve.core.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -16,6 +20,7 @@ from processes import coevolve
         (("--style", "lake=nonsense"), "unknown prompt style 'nonsense'"),
         (("--style", "engineering=table"), "unknown domain of this stage 'engineering'"),
         (("--style", "cells", "--lessons", "0.5"), "unknown prompt style 'cells'"),
+        (("--processes", 2000), "less than or equal to 1024"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, words: tuple[object, ...], said: str) -> None:
@@ -23,3 +28,23 @@ def test_mistakes_are_named(tmp_path: Path, words: tuple[object, ...], said: str
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert said in " ".join(done.stderr.split())
+
+
+def test_settings_are_json_for_scripts() -> None:
+    found = facts_of("train", "--explain", "-r", "steps=7")
+    assert found["recipe"]["steps"] == 7
+    assert found["derived"]["max_steps"]["value"] == 7
+    assert found["derived"]["max_steps"]["why"]
+
+
+def test_rates_are_shown_though_they_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("coevolve.pocket.rates.measure", lambda *_: {"greedy": {"valid": 0.5}})
+    (tmp_path / "rates.json").mkdir()
+    with pytest.raises(UserError, match=r"cannot write .*rates\.json"):
+        pocket.measure(tmp_path, 1, 0)
+    assert "greedy.valid" in capsys.readouterr().out
+    (tmp_path / "rates.json").rmdir()
+    pocket.measure(tmp_path, 1, 0)
+    assert json.loads((tmp_path / "rates.json").read_text("utf-8"))["greedy"] == {"valid": 0.5}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import replace_file
 
 if TYPE_CHECKING:
     from coevolve.pocket.progress import Progress
@@ -152,10 +153,14 @@ def measure(
 
     chosen = folder or shipped()
     found = rates(chosen, count, seed)
-    (chosen / "rates.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for line in lines_of(found):
         print(line)
-    notes.print(f"wrote {chosen / 'rates.json'}")
+    target = chosen / "rates.json"
+    try:
+        replace_file(target, (json.dumps(found, indent=1) + "\n").encode())
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror}; rates are above") from None
+    notes.print(f"wrote {target}")
 
 
 @app.command()

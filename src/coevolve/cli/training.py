@@ -72,7 +72,9 @@ def train(
     ] = "",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     device: choosing.Device = "",
-    processes: Annotated[int, typer.Option(min=1, help="On this machine, through accelerate.")] = 1,
+    processes: Annotated[
+        int, typer.Option(min=1, max=1_024, help="On this machine, through accelerate.")
+    ] = 1,
     tracking: Annotated[
         str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
     ] = "none",
@@ -120,7 +122,7 @@ def train(
 
     find(policy)  # a wrong name should not wait for tasks and torch
     if explain:
-        show_settings(stage)
+        show_settings(stage, as_json)
         return
     found = training_tasks(chosen, stage, knob or [], tasks, lessons)
     from coevolve.engines.trl.engine import TrlEngine
@@ -177,7 +179,7 @@ def training_tasks(
     return with_lessons(list(progress(made, rest, "generating")), count, seed, workers)
 
 
-def show_settings(stage: "Stage") -> None:
+def show_settings(stage: "Stage", as_json: bool) -> None:
     """The recipe's fields, and everything that follows from them."""
     from rich.table import Table
 
@@ -185,12 +187,18 @@ def show_settings(stage: "Stage") -> None:
     from coevolve.engines.trl.engine import TrlEngine
     from coevolve.harness.recipe import Recipe
 
+    found = TrlEngine().settings(stage)
+    if as_json:
+        derived = {name: {"value": value, "why": reason} for name, value, reason in found}
+        facts = {"recipe": stage.recipe.model_dump(), "derived": derived}
+        print(json.dumps(facts, default=str))
+        return
     table = Table("field", "value", title="recipe: what you can set", title_justify="left")
     for name in Recipe.model_fields:
         table.add_row(name, str(getattr(stage.recipe, name)))
     out.print(table)
     table = Table("setting of TRL", "value", "why", title="derived", title_justify="left")
-    for name, value, reason in TrlEngine().settings(stage):
+    for name, value, reason in found:
         table.add_row(name, str(value), reason)
     out.print(table)
 
