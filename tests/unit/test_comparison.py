@@ -124,15 +124,17 @@ def test_models_are_found_from_anywhere_and_noticed_if_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("pocket", "mine", "theirs"):
+    for name in ("pocket", "mine", "theirs", "frontier"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
     shipped = comparison(experiment={"policy": "pocket"}, arms={"a": {}})
     assert {job.experiment.policy for job in on_disk(shipped.jobs())} == {"pocket"}
-    own = comparison(experiment={"policy": "mine"}, arms={"a": {"engineers": ["./theirs"]}})
+    own = comparison(
+        experiment={"policy": "mine"}, arms={"a": {"engineers": ["./theirs", "frontier"]}}
+    )
     before = on_disk(own.jobs())
     assert {job.experiment.policy for job in before} == {str(tmp_path / "mine")}
-    assert before[1].experiment.engineers == (str(tmp_path / "theirs"),)
+    assert before[1].experiment.engineers == (str(tmp_path / "theirs"), "frontier")
     folder = tmp_path / "out"
     replace_file(folder / JOB, before[1].model_dump_json().encode())
     begun(folder, before[1])

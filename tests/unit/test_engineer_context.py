@@ -116,7 +116,7 @@ def test_training_is_shown_in_part_or_in_full():
 def test_nobody_is_told_that_the_words_of_another_are_their_own():
     seen = view(finished(1, engineer="frontier", explanation="fewer holes"))
     said = compose(["S"], seen._replace(reader="policy"))
-    assert said.startswith("The explanation of the knobs of round 1 by the engineer frontier:")
+    assert said.startswith("What frontier said of the knobs of round 1:")
     said = compose(["S"], seen._replace(reader="frontier"))
     assert said.startswith("Your own explanation of the knobs of round 1:")
 

@@ -81,7 +81,8 @@ def on_disk(jobs: list[Job]) -> list[Job]:
     policy, found = anywhere(jobs[0].experiment.policy), []
     weights = weights_of(policy) if Path(policy).is_absolute() else ""
     for job in jobs:
-        engineers = tuple(map(anywhere, job.experiment.engineers))
+        named = job.experiment.engineers  # a folder `policy` that lies about is none of them
+        engineers = tuple(anywhere(name) if "/" in name else name for name in named)
         models = {"policy": policy, "engineers": engineers}
         experiment = job.experiment.model_copy(update=models)
         found.append(job.model_copy(update={"experiment": experiment, "weights": weights}))

@@ -64,9 +64,9 @@ def explanation(view: View, budget: int) -> str:
     if not last.explanation:
         return "You have not explained an earlier choice."
     said = fenced(last.explanation, min(budget - 120, 2_000))
-    whose = "Your own explanation" if last.engineer == view.reader else "The explanation"
-    author = "" if last.engineer == view.reader else f" by the engineer {clean(last.engineer)[:40]}"
-    return f"{whose} of the knobs of round {last.number}{author}:\n{said}"
+    own = last.engineer == view.reader
+    whose = "Your own explanation" if own else f"What {clean(last.engineer)[:40]} said"
+    return f"{whose} of the knobs of round {last.number}:\n{said}"
 
 
 def bookkeeping(view: View, budget: int) -> str:
