@@ -19,6 +19,7 @@ from coevolve.engineers.learnability import LearnabilityEngineer
 from coevolve.engineers.random_knobs import RandomEngineer
 from coevolve.engineers.reach import apply, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.signals import evidence
 from coevolve.engineers.target import TargetEngineer
 from coevolve.engineers.uniform import UniformEngineer
 
@@ -311,3 +312,11 @@ def test_other_domains_work_unchanged(name):
     result = proposed(make_engineer(name), seen)
     assert result["a.depth"] > 3
     assert result["hints"] < 5
+
+
+def test_a_training_that_was_stopped_says_nothing_of_the_knobs_in_force():
+    cells = [cell({"size": 3}, valid, 60) for valid in (30, 0)]
+    tried = [finished(number, train=(one,), dev=(cells[0],)) for number, one in enumerate(cells)]
+    stopped = tried[1].model_copy(update={"verdict": "stopped"})
+    assert evidence(tried[1]).valid == 0
+    assert evidence(stopped).valid == 30

@@ -205,6 +205,10 @@ def test_passes_are_planned_for_whole_dialogues(tmp_path: Path) -> None:
     chosen = stage(tmp_path, recipe={"tasks": 64, "group": 64, "max_tokens": 256})
     assert settings.passes(chosen, "small", 4096, turns=1) == (2048, 2)
     assert settings.passes(chosen, "small", 4096, turns=4) == (512, 8)
+    assert settings.passes(chosen, "small", 4096, turns=4, context=1024) == (1024, 4)
+    machine = settings.Machine(False, False, "small", turns=4)
+    found = {setting.name: setting.value for setting in settings.grpo(chosen, machine)}
+    assert found["max_completion_length"] == 4 * 256
 
 
 @pytest.fixture
@@ -499,11 +503,11 @@ def test_an_adapter_is_found_from_anywhere_and_keeps_its_rank(
     begun = engine.train(stage(tmp_path / "a", model="base", recipe={"steps": 1, "lora": 4}), tasks)
     monkeypatch.chdir(tmp_path / "a")
     assert hasattr(load(begun.policy).model, "peft_config")
-    for other in (0, 8):
-        with pytest.raises(UserError, match=f"rank 4, .* lora = {other}; .* set lora = 4"):
-            engine.train(
-                stage(tmp_path / "b", model=begun.policy, recipe={"steps": 1, "lora": other}), tasks
-            )
+    later = stage(tmp_path / "b", model=begun.policy, recipe={"steps": 1, "lora": 8})
+    with pytest.raises(UserError, match=r"rank 4, .* lora = 8; .* set lora = 4"):
+        engine.train(later, tasks)
+    later = stage(tmp_path / "c", model=begun.policy, recipe={"steps": 1})
+    assert load(engine.train(later, tasks).policy).model.peft_config["default"].r == 4
 
 
 def test_a_kl_term_holds_all_weights(tmp_path: Path) -> None:

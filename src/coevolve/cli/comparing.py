@@ -85,9 +85,10 @@ def compare(
         show_plan(chosen, as_json)
         return
     folder = output or Path("runs") / f"compare-{chosen.name}"
+    cluster = cluster_for(ray, at_once, cpus, gpus, retries)
     command = shlex.join(["coevolve", *sys.argv[1:]])
     begin(chosen, folder, command)
-    outcome = carry_out(chosen, folder, cluster_for(ray, at_once, cpus, gpus, retries))
+    outcome = carry_out(chosen, folder, cluster)
     report(chosen, outcome, folder, command, as_json)
     if outcome.failures:
         name, why = next(iter(outcome.failures.items()))

@@ -24,6 +24,9 @@ def settle(folder: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError:
+            if not path.is_dir():  # folders cannot be waited for on every file system
+                raise
         finally:
             os.close(descriptor)
 

@@ -54,7 +54,9 @@ def past(view: View, finished: Round, before: Round | None) -> str:
         changes = knobs.difference(view.space.project(before.knobs)).items()
         values = ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes)
     dev = pooled(finished.dev)
-    result = f"{counted(dev)}, {dev.optimal} optimal; {finished.verdict}"
+    stopped = finished.verdict == "stopped"
+    became = "training was stopped, and the knobs went back" if stopped else finished.verdict
+    result = f"{counted(dev)}, {dev.optimal} optimal; {became}"
     return f"- round {finished.number}: {values or 'no change'}\n  result: {result}"
 
 

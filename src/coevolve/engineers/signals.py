@@ -45,8 +45,9 @@ def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cel
 
 
 def evidence(finished: Round, label: tuple[str, Label] | None = None) -> Cell:
-    """Training rollouts, or dev where there are none."""
-    train = pooled(finished.train, label)
+    """Training rollouts, or dev where there are none. Those of a training that was stopped say
+    nothing of the knobs and the checkpoint in force."""
+    train = NOTHING if finished.verdict == "stopped" else pooled(finished.train, label)
     return train if train.n else pooled(finished.dev, label)
 
 

@@ -40,7 +40,7 @@ class Recipe(Value):
     """Tokens after which an answer is cut off: every answer of a dialogue by itself, as in
     evaluation, or with tools the whole dialogue, replies included."""
     lora: int = Field(default=0, ge=0, le=1_024)
-    """Rank of low-rank adapters; 0 trains all weights."""
+    """Rank of low-rank adapters; 0 trains all weights, or the adapter that it begins with."""
     replay: float = Field(default=0.0, ge=0, lt=1)
     """Warm start: share of demonstrations that are the policy's own earlier answers to general
     instructions, so that it does not lose its language."""

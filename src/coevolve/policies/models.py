@@ -145,10 +145,9 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
             model = _weights(folder, pick_dtype(chosen, training))
-    except RuntimeError as error:
-        words = f"cannot load the model in {folder}: its weights do not fit its config"
-        raise PolicyError(f"{words} ({_line(error)})") from None
-    except (OSError, ValueError, KeyError, SafetensorError, StrictDataclassError) as error:
+    except (
+        OSError, ValueError, KeyError, SafetensorError, StrictDataclassError, RuntimeError,
+    ) as error:  # fmt: skip
         raise PolicyError(_why(name, folder, error)) from None
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -204,7 +203,8 @@ def _weights(folder: str, dtype: Any) -> Any:
 
 def _why(name: str, folder: str, error: Exception) -> str:
     if Path(folder).is_dir():
-        return f"cannot load the model in {folder}: {_line(error)}"
+        unfit = "its weights do not fit its config: " if "mismatch" in str(error) else ""
+        return f"cannot load the model in {folder}: {unfit}{_line(error)}"
     return (
         f"cannot load '{name}' from the hub ({type(error).__name__}). Offline? Fetch it where "
         f"there is a network (hf download {name} --local-dir FOLDER) and name the folder; "

@@ -25,15 +25,22 @@ def weights_of(name: str) -> str:
 
 def hash_of_weights(place: Path) -> str:
     """One hash for a model file or folder, and for the folder that an adapter belongs to."""
-    files = [place] if place.is_file() else sorted({p for glob in FILES for p in place.glob(glob)})
+    every = {path for glob in FILES for path in place.glob(glob) if path.is_file()}
+    files = [place] if place.is_file() else sorted(every)
     state = blake2b(digest_size=16)
     for file in files:
         state.update(digest(file.name, file.stat().st_size))
         with file.open("rb") as stream:
             while block := stream.read(1 << 22):
                 state.update(block)
-    adapter = place / "adapter_config.json"
-    if adapter in files:
-        base = json.loads(adapter.read_bytes()).get("base_model_name_or_path")
-        state.update(weights_of(base or "").encode())
+    if (adapter := place / "adapter_config.json") in files:
+        state.update(weights_of(base_of(adapter)).encode())
     return state.hexdigest() if files else ""
+
+
+def base_of(adapter: Path) -> str:
+    """The model that an adapter belongs to; empty where it does not say."""
+    try:
+        return str(json.loads(adapter.read_bytes())["base_model_name_or_path"])
+    except (ValueError, TypeError, KeyError):
+        return ""

@@ -226,6 +226,7 @@ class TrlEngine:
             mixes(loaded.model),
             size_of(loaded.model),
             turns,
+            loaded.context,
             calls,
         )
 
@@ -293,14 +294,14 @@ def dataset(columns: dict[str, list[Any]]) -> Any:
 
 
 def check_rank(stage: Stage, loaded: Loaded) -> None:
-    """An adapter is trained on as it is: refuse a recipe that asks for another rank."""
+    """An adapter is trained on as it is: refuse a recipe that names another rank."""
     if not hasattr(loaded.model, "peft_config"):
         return
     found = getattr(loaded.model.peft_config["default"], "r", 0)
-    if stage.recipe.lora != found:
+    if stage.recipe.lora not in (0, found):
         raise UserError(
             f"'{stage.model}' is an adapter of rank {found}, and the recipe says lora = "
-            f"{stage.recipe.lora}; to train it on, set lora = {found}"
+            f"{stage.recipe.lora}; to train it on, set lora = {found}, or leave it out"
         )
 
 
@@ -398,7 +399,8 @@ def out_of_memory(
 ) -> str:
     recipe = stage.recipe
     rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
-    at_once, _ = settings.passes(stage, size_of(loaded.model), rollouts, turns)
+    kind = size_of(loaded.model)
+    at_once, _ = settings.passes(stage, kind, rollouts, turns, loaded.context)
     used, begin = "", "Set"
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
@@ -412,6 +414,6 @@ def out_of_memory(
     adapters_too = "" if recipe.lora else ", or set lora = 16"
     return (
         f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to "
-        f"{turns * recipe.max_tokens} tokens each. {begin} {lower}, or lower "
+        f"{min(turns * recipe.max_tokens, loaded.context)} tokens each. {begin} {lower}, or lower "
         f"max_tokens{adapters_too}. {kept(folder)} ({str(error)[:120]})"
     )

@@ -5,6 +5,7 @@ which, who draws the tokens, and what the log-probabilities were when the loss w
 """
 
 import time
+from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from statistics import fmean
@@ -52,6 +53,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
         self.seed, self.sieve, self.loaded = stage.seed, sieve, loaded
+        self.max_tokens = stage.recipe.max_tokens
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
@@ -65,13 +67,6 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
-        self.generator = Generator(
-            self.accelerator.unwrap_model(self.model),
-            self.eos_token_ids,
-            self._tokenizer.pad_token_id,
-        )
-        self.generator.precision = lambda: computing(self.generator.model)
-        self.generator.last_place = loaded.context - 1
         self.probes: dict[str, Tensor] = {}
         if probes.exists():
             self.probes = read_probes(probes, self.accelerator.device)
@@ -81,6 +76,15 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         if "ref" in getattr(self.model, "peft_config", ()):
             # Of several adapters transformers reads those in folders of their own, and not ours.
             self.model.load_adapter(resume_from_checkpoint, "default", is_trainable=True)
+
+    @cached_property
+    def generator(self) -> Generator:
+        """Our own; where another one draws, it is never made."""
+        model = self.accelerator.unwrap_model(self.model)
+        made = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
+        made.precision = lambda: computing(model)
+        made.last_place = self.loaded.context - 1
+        return made
 
     @property
     def whole(self) -> bool:
@@ -114,7 +118,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         context, longest = self.loaded.context, max(map(len, ids))
         if longest >= context:
             raise EngineError(self.loaded.too_long("a prompt", longest))
-        rooms = [min(self.max_completion_length, context - len(prompt)) for prompt in ids]
+        rooms = [min(self.max_tokens, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
         answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
         self.drawing_s += time.perf_counter() - began

@@ -31,6 +31,8 @@ class Machine(NamedTuple):
     """small (all overhead), middle, or large (a billion parameters and more)."""
     turns: int = 1
     """Most answers of a rollout, each of up to max_tokens."""
+    context: int = 1 << 31
+    """Most tokens of a rollout."""
     calls: int = 0
     """Most turns of a rollout that tools answer."""
 
@@ -41,11 +43,14 @@ def save_every(stage: Stage, size: str) -> int:
     return stage.save_every or max(1, min(50, part))
 
 
-def passes(stage: Stage, size: str, rollouts: int, turns: int) -> tuple[int, int]:
+def passes(
+    stage: Stage, size: str, rollouts: int, turns: int, context: int = 1 << 31
+) -> tuple[int, int]:
     """(rollouts per pass, passes per step) on each process."""
     own, at_once = stage.recipe.own(rollouts, stage.processes), stage.recipe.micro_batch
     if not at_once:
-        most = max(1, ROOM[size] // (turns * (PROMPT + stage.recipe.max_tokens)))
+        longest = min(turns * (PROMPT + stage.recipe.max_tokens), context)
+        most = max(1, ROOM[size] // longest)
         at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
     return at_once, own // at_once
 
@@ -53,7 +58,7 @@ def passes(stage: Stage, size: str, rollouts: int, turns: int) -> tuple[int, int
 def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
     """What a warm start and GRPO share."""
     recipe = stage.recipe
-    at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns)
+    at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns, machine.context)
     every = save_every(stage, machine.size)
     return [
         Setting("max_steps", recipe.steps, "recipe"),
@@ -94,7 +99,8 @@ def grpo(stage: Stage, machine: Machine) -> list[Setting]:
         Setting("num_generations", recipe.group, "recipe"),
         Setting("generation_batch_size", rollouts, "all rollouts of a step come from its weights"),
         Setting("num_iterations", 1, "each rollout is used once, so ratios start at 1"),
-        Setting("max_completion_length", recipe.max_tokens, "recipe"),
+        Setting("max_completion_length", machine.turns * recipe.max_tokens,
+                "recipe: max_tokens in every turn"),
         Setting("temperature", recipe.temperature, "recipe"),
         Setting("beta", recipe.kl, "recipe: kl"),
         Setting("epsilon", recipe.clip_low, "recipe: clip_low"),
