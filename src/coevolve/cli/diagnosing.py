@@ -48,10 +48,7 @@ def diagnose(
     """
     if sum(map(bool, (only, rollouts, sql))) > 1:
         raise UserError("--only, --rollouts and --sql answer different questions; name one of them")
-    try:
-        from coevolve.evidence.health import Diagnosis
-    except ImportError as error:
-        raise UserError(f"diagnose needs {error.name}: pip install {error.name}") from None
+    from coevolve.evidence.health import Diagnosis
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")

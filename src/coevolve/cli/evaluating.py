@@ -173,10 +173,7 @@ def folder_for(
     style: str,
 ) -> "EvaluationFolder":
     """The folder that keeps this very evaluation."""
-    try:
-        from coevolve.evidence import evaluations
-    except ImportError as error:
-        raise UserError(f"--output needs {error.name}: pip install {error.name}") from None
+    from coevolve.evidence import evaluations
     from coevolve.policies.weights import weights_of
 
     evaluation = evaluations.Evaluation(

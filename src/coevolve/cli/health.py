@@ -2,10 +2,11 @@
 
 import os
 import platform
+import re
 import sys
 import tempfile
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ EXTRAS = {
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),
 }
+
+
+COMES_WITH = {"PIL": "pillow", "safetensors": "transformers"}
+"""Packages of modules that are named otherwise."""
 
 
 class Finding(NamedTuple):
@@ -93,3 +98,13 @@ def package(name: str) -> Finding:
         return Finding(name, "ok", version(name))
     except PackageNotFoundError:
         return Finding(name, "optional", f"for {purpose}: pip install 'coevolve[{extra}]'")
+
+
+def extra_for(module: str) -> str:
+    """The first extra of ours that brings a module; empty if none does."""
+    wanted = COMES_WITH.get(module, module).replace("_", "-")
+    for requirement in requires("coevolve") or ():
+        found = re.match(r"([\w-]+).*; extra == ['\"](\w+)", requirement)
+        if found and found[1] == wanted:
+            return found[2]
+    return ""

@@ -104,21 +104,6 @@ def options(
     """Options of every command."""
 
 
-EXTRAS = {
-    **dict.fromkeys(("jinja2", "pyarrow"), "report"),
-    **dict.fromkeys(("duckdb", "fastapi", "uvicorn"), "serve"),
-    **dict.fromkeys(
-        ("accelerate", "datasets", "gguf", "peft", "safetensors", "torch", "transformers", "trl",
-         "xgrammar"),
-        "train",
-    ),
-    **dict.fromkeys(("matplotlib", "PIL"), "draw"),
-    **dict.fromkeys(("gymnasium", "pettingzoo"), "envs"),
-    "math_verify": "math", "openai": "endpoint", "ray": "cluster", "xllamacpp": "gguf",
-}  # fmt: skip
-"""What to install for a module that may be missing."""
-
-
 def main() -> None:
     """Run the command line, and end it in one piece."""
     try:
@@ -148,10 +133,12 @@ def run() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
+        from coevolve.cli.health import extra_for
+
         name = (error.name or "").partition(".")[0]
-        if name not in EXTRAS:
+        if not (extra := extra_for(name)):
             raise
-        print(f"error: this needs {name}: pip install 'coevolve[{EXTRAS[name]}]'", file=sys.stderr)
+        print(f"error: this needs {name}: pip install 'coevolve[{extra}]'", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EPIPE):
