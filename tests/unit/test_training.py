@@ -22,7 +22,8 @@ from coevolve.core.task import Task
 from coevolve.engines.base import Progress
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings, warm
-from coevolve.engines.trl.engine import TrlEngine, out_of_memory
+from coevolve.engines.trl.engine import TrlEngine
+from coevolve.engines.trl.failures import out_of_memory
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
