@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
+from coevolve.core.entry import offers
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
@@ -54,8 +54,7 @@ GROUP = "coevolve.domains"
 def names() -> dict[str, Callable[[], Domain]]:
     """Every known domain and how to make it; nothing is imported until it is made."""
     known: dict[str, Callable[[], Domain]] = {
-        point.name: lambda point=point: point.load()()  # type: ignore[misc]
-        for point in entry_points(group=GROUP)
+        name: offer.make for name, offer in offers(GROUP).items()
     }
     for name, where in BUILT_IN.items():
         known[name] = lambda where=where: make(where)  # type: ignore[misc]

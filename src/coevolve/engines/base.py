@@ -31,12 +31,23 @@ class Stage(Value):
     seed: int = 0
     folder: Path
     """Where everything about the stage is kept; an unfinished stage found there is resumed."""
+    root: Path | None = None
+    """A folder around it that may be moved as a whole: of what lies in there, records name the
+    place relative to it."""
     device: str = ""
     processes: int = Field(default=1, ge=1, le=1_024)
     save_every: int = Field(default=0, ge=0)
     """Steps between checkpoints; 0: a tenth of the steps, at least 1 and at most 50."""
     tracking: Literal["none", "trackio", "tensorboard", "wandb", "mlflow"] = "none"
     limits: Limits = Limits()
+
+
+def recorded_model(stage: Stage) -> str:
+    """The policy that a stage starts from, as it is recorded: the same wherever its run lies."""
+    path = Path(stage.model)
+    if stage.root and path.is_absolute() and path.is_relative_to(stage.root):
+        return f"run:{path.relative_to(stage.root)}"
+    return stage.model
 
 
 class Progress(NamedTuple):

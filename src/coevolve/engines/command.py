@@ -1,0 +1,413 @@
+"""The engine `command`: any program that is given the folder of a stage and trains there.
+
+    stage.json      the stage, the model's folder, prompt styles, the order of the tasks
+    tasks.jsonl     the tasks, as a judge needs them
+    prompts.jsonl   a line per task: id, domain, labels, messages; in a warm start the answer, too
+    rollouts.jsonl  by the program: a line per attempt, step by step
+    steps.jsonl     by the program, if it likes: a line of metrics per step
+    policy/         by the program: the result
+    log.txt         what the program prints
+    rollouts/       every attempt as it was judged here, a Parquet file per step
+    done.json       written last: the stage is done
+
+Invariant: evidence is what the domain's verifier says of each attempt, here, after the program has
+ended; what the program says that it earned is never taken for it. docs/engines.md is the contract.
+"""
+
+import fcntl
+import json
+import math
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from coevolve.core.errors import EngineError, PolicyError, UserError
+from coevolve.core.files import replace_file, settle
+from coevolve.core.rollout import Rollout, StopReason
+from coevolve.core.seeds import digest
+from coevolve.core.splits import Split, check_split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.turns import has_turns
+from coevolve.engines.base import Observe, Progress, Result, Stage, recorded_model
+from coevolve.engines.order import order
+from coevolve.engines.score import (
+    PROMPTS,
+    ROLLOUTS,
+    STAGE,
+    STEPS,
+    TASKS,
+    Ask,
+    Attempt,
+    StageFolder,
+    domain_of,
+    lines_of,
+    read,
+)
+from coevolve.harness.expression import expression
+from coevolve.harness.shaping import FACTS
+from coevolve.policies.models import anywhere, check_trainable, find, style_for
+from coevolve.policies.weights import weights_of
+
+__all__ = ["CommandEngine", "StageFolder"]
+
+LOCK, LOG, DONE = "lock", "log.txt", "done.json"
+WRITTEN = {STAGE, TASKS, PROMPTS, LOCK}
+"""What lies in a folder before its program has begun."""
+DERIVED = ("folder", "model_folder", "order")
+"""Follows from the rest of stage.json, or from where things lie."""
+LOOK_S = 0.5
+"""Between looks at how far the program is."""
+PATIENCE_S = 10.0
+"""How long a program may take to be gone whose engine was killed."""
+LAST_LINES = 12
+"""Of the log, in the error about a program that failed."""
+
+GUARD = """
+import os, signal, subprocess, sys, threading, time
+program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, process_group=0)
+def follow():
+    os.read(0, 1)
+    os.killpg(program.pid, signal.SIGTERM)
+    time.sleep(3)
+    os.killpg(program.pid, signal.SIGKILL)
+threading.Thread(target=follow, daemon=True).start()
+os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+os.killpg(program.pid, signal.SIGKILL)
+code = program.wait()
+os._exit(code if code >= 0 else 128 - code)
+"""
+"""Stands between the engine and the program. Once the engine is gone, however it ended, the program
+is told to end, and is killed if it does not; whatever it leaves running is killed."""
+
+
+class CommandEngine:
+    """Trains with a program. One that was cut off is started again in the same folder."""
+
+    def __init__(
+        self,
+        command: str,
+        domains: dict[str, Domain] | None = None,
+        limit_s: float = math.inf,
+        repeats: bool = True,
+    ) -> None:
+        if not command.strip():
+            raise UserError("engine 'command' needs a program; write command:PROGRAM ARGS")
+        self.command, self.domains = command, domains
+        self.limit_s = limit_s
+        """How long the program may take."""
+        self.repeats = repeats
+        """Whether the program promises the same policy for the same stage."""
+
+    def words(self) -> list[str]:
+        """The program and its arguments; a Python file runs in the Python that runs this."""
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise UserError(f"command '{self.command}' cannot be read: {error}") from None
+        python = words[0].endswith(".py")
+        if not (Path(words[0]).is_file() if python else shutil.which(words[0])):
+            raise UserError(f"there is no program '{words[0]}'; give its path")
+        return [sys.executable, *words] if python else words
+
+    def check(self, model: str, scripts: Collection[str]) -> None:
+        """Refuse what is no model with weights, and a program that is not there."""
+        check_trainable(model, scripts)
+        find(model)
+        self.words()
+
+    def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
+        """Start the program, or take what it left in the stage's folder when it was done."""
+        if not tasks:
+            raise UserError("there are no tasks to train on")
+        folder, began = stage.folder.absolute(), time.monotonic()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with claimed(folder) as lock:
+                base = self.open(stage, tasks, folder)
+                work = StageFolder(folder, self.domains)
+                if done := finished(work):
+                    return done
+                self.run(work, lock, observe)
+                result = closed(work, base, time.monotonic() - began)
+                replace_file(folder / DONE, result.model_dump_json(indent=1).encode("utf-8"))
+                return result
+        except OSError as error:
+            raise EngineError(f"cannot work in {folder}: {error.strerror or error}") from None
+
+    def open(self, stage: Stage, tasks: Sequence[Task], folder: Path) -> dict[str, Any]:
+        """Take the folder for this stage, unless it is another's; returns the model's config."""
+        model, recipe = find(stage.model), stage.recipe
+        base = config_of(model)
+        domains = {name: domain_of(name, self.domains) for name in {t.domain for t in tasks}}
+        taught = base.get("coevolve_styles") or {}
+        styles = {name: style_for(name, stage.style) or taught.get(name, "") for name in domains}
+        wanted = {
+            **stage.model_dump(mode="json", exclude={"folder", "root"}),
+            "model": recorded_model(stage),
+            "folder": ".",
+            "command": self.command,
+            "model_folder": anywhere(model),
+            "weights": weights_of(stage.model),
+            "styles": styles,
+            "tasks": digest(*(task.id for task in tasks)).hex(),
+            "order": order(len(tasks), recipe.steps * recipe.tasks, stage.seed),
+        }
+        there = {path.name for path in folder.iterdir() if path.name[0] != "."}
+        if others := sorted(there - WRITTEN):
+            check_same(wanted, folder, others)
+        if DONE in others:
+            return base
+        refuse(stage, tasks, domains)
+        files = {
+            TASKS: "".join(task.model_dump_json() + "\n" for task in tasks),
+            PROMPTS: "".join(
+                ask(stage, task, domains[task.domain], styles).model_dump_json(exclude_none=True)
+                + "\n"
+                for task in tasks
+            ),
+            STAGE: json.dumps(wanted, indent=1),
+        }
+        for name, text in files.items():  # anew for each start: the program may have changed them
+            replace_file(folder / name, text.encode("utf-8"))
+        return base
+
+    def run(self, work: StageFolder, lock: int, observe: Observe | None) -> None:
+        """Have the program run to its end, and say how far it is."""
+        log, steps = work.path / LOG, work.stage.recipe.steps
+        words = [sys.executable, "-IS", "-c", GUARD, *self.words(), str(work.path)]
+        seen, began = len(told(work)), time.monotonic()
+        first = seen
+        with log.open("ab") as output:
+            start = output.tell()
+            guard = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[lock],
+                start_new_session=True,
+            )  # fmt: skip
+        assert guard.stdin is not None
+        try:
+            code: int | None = None
+            while code is None:
+                code = ended(guard)
+                lines, spent = told(work), time.monotonic() - began
+                pace = spent / max(1, len(lines) - first)
+                for line in lines[seen:]:
+                    step = line["step"]
+                    if observe:
+                        observe(Progress(step, steps, numbers(line), pace * (steps - step)))
+                seen = len(lines)
+                if code is None and spent > self.limit_s:
+                    raise EngineError(
+                        f"'{self.command}' took longer than {self.limit_s:g} s and was ended; what "
+                        f"it left is in {work.path}, and the same command starts it again there"
+                    )
+        finally:
+            guard.stdin.close()
+            guard.wait()
+        if code:
+            with log.open("rb") as output:
+                output.seek(start)
+                last = output.read().decode("utf-8", "replace").strip().splitlines()[-LAST_LINES:]
+            raise EngineError(
+                f"'{self.command}' ended with {code}, see {log}; its last lines:\n"
+                + "\n".join(last or ["(it printed nothing)"])
+            )
+
+
+def ended(guard: subprocess.Popen[bytes]) -> int | None:
+    """How the program ended, if it does so soon."""
+    try:
+        return guard.wait(LOOK_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[int]:
+    """Nobody else trains here meanwhile, nor a program that an earlier engine has left behind: it
+    is the open file that is locked, and the guard has it, too."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise UserError(
+                        f"the stage in {folder} is going on in another process; wait for it, or "
+                        "end it first"
+                    ) from None
+                time.sleep(0.02)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def check_same(wanted: dict[str, Any], folder: Path, others: list[str]) -> None:
+    """Refuse a folder that holds another stage, or something else."""
+    if not (folder / STAGE).exists():
+        raise UserError(
+            f"{folder} holds other things than a stage ({', '.join(others[:3])}); give a folder "
+            "that is new or empty"
+        )
+    found = read(folder / STAGE)
+    different = [name for name in wanted if wanted[name] != found.get(name)]
+    if different := [name for name in different if name not in DERIVED]:
+        raise UserError(
+            f"{folder} holds another stage (different: {', '.join(different)}); give another "
+            "folder, or delete this one"
+        )
+
+
+def ask(stage: Stage, task: Task, domain: Domain, styles: dict[str, str]) -> Ask:
+    """What the policy is asked about a task."""
+    style = styles[task.domain]
+    answer = domain.oracle(task, style) if stage.kind == "warm" else None
+    return Ask(
+        id=task.id, domain=task.domain, labels=task.bucket, messages=domain.prompt(task, style),
+        answer=answer,
+    )  # fmt: skip
+
+
+def refuse(stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain]) -> None:
+    """Refuse what no program could do right, before anything is written."""
+    known: dict[str, str] = dict(FACTS)
+    for name, domain in domains.items():
+        known |= domain.components
+        if has_turns(domain) and domain.tools:
+            raise UserError(f"'{name}' works through tools, which only the engine trl can call")
+    expression(stage.reward).check(known)
+    for task in tasks:
+        check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
+
+
+def config_of(model: str) -> dict[str, Any]:
+    """The config of a model, which tells how it was taught to be asked."""
+    file = Path(model) / "config.json"
+    if Path(model).is_dir():
+        return read(file) if file.exists() else {}
+    try:
+        from huggingface_hub import hf_hub_download
+
+        return read(Path(hf_hub_download(model, "config.json")))
+    except (ImportError, OSError, ValueError) as error:
+        raise PolicyError(
+            f"cannot read the config of '{model}' ({type(error).__name__}); fetch the model where "
+            f"there is a network (hf download {model} --local-dir FOLDER) and name the folder"
+        ) from None
+
+
+def told(work: StageFolder) -> list[dict[str, Any]]:
+    """The lines of steps.jsonl so far, up to one that is not whole."""
+    found = []
+    file = work.path / STEPS
+    for line in lines_of(file) if file.exists() else ():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(values, dict) or not isinstance(values.get("step"), int):
+            break
+        found.append(values)
+    return found
+
+
+def numbers(line: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a step that are numbers."""
+    return {
+        name: float(value)
+        for name, value in line.items()
+        if name != "step" and isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def finished(work: StageFolder) -> Result | None:
+    """What came of the stage, if it is done."""
+    file = work.path / DONE
+    if not file.exists():
+        return None
+    if not work.policy.is_dir():
+        raise EngineError(
+            f"the stage in {work.path} is done, but its {work.policy} is gone; delete the folder "
+            "to train it again"
+        )
+    return Result.model_validate({**read(file), "policy": str(work.policy)})
+
+
+def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
+    """Make sure of what the program left, judge its attempts, and store them as evidence."""
+    take_policy(work, base)
+    steps, lines = work.stage.recipe.steps, told(work)
+    if (file := work.path / STEPS).exists() and len(lines) < sum(1 for _ in lines_of(file)):
+        raise EngineError(f"{file}, line {len(lines) + 1}: no JSON object with a whole `step`")
+    last, measured = lines[-1] if lines else {}, list[dict[str, float]]()
+    stopped, tried, tokens = last.get("stopped"), 0, 0
+    done = int(last.get("step", steps))
+    if work.stage.kind == "grpo":
+        from coevolve.evidence.store import write
+
+        shutil.rmtree(work.path / "rollouts", ignore_errors=True)
+        for step, attempts in enumerate(work.attempts()):
+            rollouts = work.judge(attempts)
+            write(rollouts, work.path / "rollouts" / f"step-{step:06d}-0.parquet")
+            measured.append(facts_of(rollouts, attempts))
+            tried += len(rollouts)
+            tokens += sum(one.prompt_tokens + one.completion_tokens for one in rollouts)
+        done = len(measured)
+        if not lines:
+            text = "".join(json.dumps({"step": n, **m}) + "\n" for n, m in enumerate(measured, 1))
+            replace_file(file, text.encode("utf-8"))
+    if done < steps and not stopped:
+        raise EngineError(
+            f"{work.path / ROLLOUTS} holds {done} of {steps} steps; a program that ends early says "
+            f"why in the last line of {STEPS}, as `stopped`"
+        )
+    return Result(
+        policy=str(work.policy), steps=done, stopped=stopped, rollouts=tried, tokens=tokens,
+        seconds=seconds, metrics=numbers(last | (measured[-1] if measured else {})),
+    )  # fmt: skip
+
+
+def take_policy(work: StageFolder, base: dict[str, Any]) -> None:
+    """Make sure of the policy, and note in its config how it was asked in training."""
+    if not any(work.policy.glob("*.safetensors")) and not any(work.policy.glob("*.bin")):
+        raise EngineError(
+            f"the program ended well, but {work.policy} holds no weights; it must save a folder "
+            "there that transformers can load"
+        )
+    file = work.policy / "config.json"
+    config = read(file) if file.exists() else base
+    styles = {name: style for name, style in work.styles.items() if style}
+    config["coevolve_styles"] = {**(config.get("coevolve_styles") or {}), **styles}
+    replace_file(file, json.dumps(config, indent=2).encode("utf-8"))
+    settle(work.policy)
+
+
+def facts_of(rollouts: Sequence[Rollout], attempts: Sequence[Attempt]) -> dict[str, float]:
+    """What is measured of a step by the verdicts; `reward_gap` is how far the program was off."""
+    groups: dict[str, set[float | None]] = {}
+    for one in rollouts:
+        groups.setdefault(one.group, set()).add(one.shaped)
+    pairs = zip(rollouts, attempts, strict=True)
+    gaps = [
+        abs((one.shaped or 0.0) - said.reward) for one, said in pairs if said.reward is not None
+    ]
+    return {
+        "reward": fmean(one.shaped or 0.0 for one in rollouts),
+        "valid": fmean(one.outcome.valid for one in rollouts),
+        "optimal": fmean(one.outcome.optimal for one in rollouts),
+        "dead": fmean(len(rewards) == 1 for rewards in groups.values()),
+        "length": fmean(one.completion_tokens for one in rollouts),
+        "cut": fmean(one.stop is StopReason.LENGTH for one in rollouts),
+        **({"reward_gap": max(gaps)} if gaps else {}),
+    }
