@@ -1,4 +1,4 @@
-# make demo    install into .venv and see the lake, and three rounds of training and redesign
+# make demo    install into .venv and see the lake, and three versions, each with its tasks redesigned
 # make test    install into .venv and run the tests
 # make check   formatting, lint, types, layers
 # make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL;
@@ -54,7 +54,7 @@ pictures: .venv/ready-dev
 	    -k path_length.min=4 -k detour.min=2
 	$(BIN)/coevolve tasks show $(DEMO)/one.jsonl --picture docs/images/lake.gif
 	$(BIN)/coevolve evaluate --policy greedy --policy prioritised --heatmap docs/images/rates.png
-	$(BIN)/coevolve run --output $(DEMO)/runs/demo
+	$(BIN)/coevolve run --output $(DEMO)/runs/rounds
 	$(BIN)/python docs/pictures.py $(DEMO)/runs docs/images
 
 fuzz: .venv/ready-dev

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,9 +27,34 @@ import numpy as np
 import pyarrow
 from synthetic_run import FAILURES, GROUP, TEXTS, rollouts, write
 
+from coevolve.engines.base import Result
+from coevolve.evaluation.paired import Difference
+from coevolve.harness.backtest import Backtest, Measure
+from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
+from coevolve.harness.plan import make_plan
+from coevolve.harness.proposal import Proposal
+from coevolve.harness.version import Verdict, Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.cells import Cell
+from coevolve.store.paths import RUN, generation_place, version_place
+from coevolve.store.phases import (
+    Beside,
+    Best,
+    Dev,
+    Diagnose,
+    Gate,
+    Grown,
+    Learn,
+    Moved,
+    Phase,
+    Propose,
+    Scores,
+    Tests,
+    Train,
+    Tried,
+)
 
 CORES, CLIENTS, VERSIONS, STEPS = 2, 20, 200, 20
 DEV, GATE = 300, 200
@@ -75,58 +101,84 @@ def write_large(folder: Path, count: int) -> int:
     rng = np.random.default_rng(0)
     pool = pyarrow.array([" ".join(map(str, row)) for row in rng.integers(0, 99, (TEXTS, 24))])
     each = max(GROUP, (count // VERSIONS - DEV - GATE) // STEPS // GROUP * GROUP)
-    config = {"name": NAME, "domain": "lake", "policy": "pocket", "versions": VERSIONS}
+    config = {"name": NAME, "versions": VERSIONS, "start_from": "base", "accept": "better",
+              "factors": ["all"], "engineers": ["rules"]}  # fmt: skip
+    plan = make_plan(config, "the benchmark")
     written = 0
-    with Ledger.create(folder, config) as ledger, ledger.writing():
+    with Ledger.create(folder, plan.model_dump(mode="json")) as ledger, ledger.writing():
+
+        def record(place: str, name: str, phase: Phase) -> None:
+            ledger.phase(place, name, lambda: phase.model_dump(mode="json"))
+
         write(rollouts(rng, pool, GATE, 0, "gate", -1), folder / "base" / "gate" / "p.parquet")
-        ledger.phase(0, "base", lambda: {"valid": GATE // 3, "n": GATE})
+        scores = Scores(n=GATE, valid=GATE // 3, optimal=GATE // 5, reward=GATE / 3)
+        record(RUN, "base", scores)
         harness, last = Harness(), None
-        for version in range(VERSIONS):
-            place = folder / "rounds" / f"{version:02d}"
+        for number in range(VERSIONS):
+            place = folder / version_place(number)
             for step in range(STEPS):
-                table = rollouts(rng, pool, each, version % 10, "train", step)
+                table = rollouts(rng, pool, each, number % 10, "train", step)
                 write(table, place / "stage" / "rollouts" / f"step-{step:06d}-0.parquet")
             for split, n in (("dev", DEV), ("gate", GATE)):
-                write(rollouts(rng, pool, n, version % 10, split, -1), place / split / "p.parquet")
+                write(rollouts(rng, pool, n, number % 10, split, -1), place / split / "p.parquet")
             written += each * STEPS + DEV + GATE
             lines = [
-                {"step": s + 1, "reward": 0.3 + 0.001 * version, "valid": 0.4, "dead": 0.2,
+                {"step": s + 1, "reward": 0.3 + 0.001 * number, "valid": 0.4, "dead": 0.2,
                  "entropy": 0.3, "tokens": 900.0 * (s + 1), "seconds": 0.7}
                 for s in range(STEPS)
             ]  # fmt: skip
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (place / "stage" / "steps.jsonl").write_text(text)
-            kept = version % 3 == 0
-            patch = Patch(factor="recipe.temperature", value=0.5 + 0.002 * version,
+            patch = Patch(factor="recipe.temperature", value=0.5 + 0.002 * number, author="rules",
                           hypothesis="cooler is better, because less is random")  # fmt: skip
-            own = patched(harness, patch)
-            made = {"number": version, "parent": last, "patch": patch.model_dump(mode="json"),
-                    "harness": own.model_dump(mode="json"), "merged": [], "author": "rules",
-                    "digest": own.digest()}  # fmt: skip
-            cells = [
-                {"labels": {"size": size, "agents": 2}, "n": 50, "valid": 20, "optimal": 9,
-                 "reward": 21.0, "failures": {str(name): 6 for name in FAILURES}}
-                for size in range(3, 9)
-            ]  # fmt: skip
-            change = {"mean": 0.01, "low": -0.02, "high": 0.04, "p": 0.4, "n": GATE}
-            result = {"policy": f"p{version}", "steps": STEPS, "rollouts": each * STEPS,
-                      "tokens": 18_000, "seconds": 14.0}  # fmt: skip
-            spent = {"rollouts": each * STEPS, "tokens": 18_000, "seconds": 14.0}
-            word = "kept" if kept else "reverted"
-            gate = {"words": word, "verdict": word, "keep": kept, "change": change,
-                    "base": {"better": kept, "words": word, "change": change}}  # fmt: skip
-            for phase, payload in (
-                ("patch", made),
-                ("backtest", {"words": "as predicted", "passed": True, "measures": {"n": 64}}),
-                ("train", {"result": result, "cells": cells, "spent": spent}),
-                ("dev", {"cells": cells, "cases": []}),
-                ("gate", gate),
-            ):
-                ledger.phase(version, phase, lambda payload=payload: payload)
+            version = Version(number=number, generation=number, parent=last, patch=patch,
+                              harness=patched(harness, patch), author="rules")  # fmt: skip
+            kept = number % 3 == 0
+            for at, name, phase in phases_of(version, each, kept, scores):
+                record(at, name, phase)
             if kept:
-                harness, last = own, version
+                harness, last = version.harness, number
         ledger.note("done")
     return written
+
+
+def phases_of(
+    version: Version, each: int, kept: bool, scores: Scores
+) -> Iterator[tuple[str, str, Phase]]:
+    """All that is recorded of a version and its generation."""
+    place = generation_place(version.generation)
+    patch = version.patch
+    assert patch is not None
+    tested = Backtest(passed=True, words="as predicted", prediction="up",
+                      measures={"dead_after": Measure(value=0.2, n=64)})  # fmt: skip
+    if version.generation:
+        said = Proposal(patch=patch, words=patch.hypothesis, shown="what it was shown " * 200)
+        tried = Tried(author="rules", patch=patch, backtest=tested)
+        yield place, "diagnose", Diagnose(parent=version.parent, failures=0)
+        yield place, "propose", Propose(proposals={"rules": (said,)})
+        yield place, "backtest", Tests(words="taken: rules", tried=(tried,))
+    cells = tuple(
+        Cell(labels={"size": size, "agents": 2}, n=50, valid=20, optimal=9, reward=21.0,
+             failures={str(name): 6 for name in FAILURES})
+        for size in range(3, 9)
+    )  # fmt: skip
+    change = Difference(mean=0.01, low=-0.02, high=0.04, p=0.4, n=GATE)
+    result = Result(policy=f"p{version.number}", steps=STEPS, rollouts=each * STEPS, tokens=18_000,
+                    seconds=14.0)  # fmt: skip
+    spent = Spent(rollouts=each * STEPS, tokens=18_000, seconds=14.0)
+    verdict: Verdict = "kept" if kept else "reverted"
+    own = version_place(version.number)
+    yield own, "version", Grown(version=version, code="")
+    yield own, "train", Train(result=result, cells=cells, spent=spent)
+    yield own, "dev", Dev(cells=cells, cases=())
+    yield own, "gate", Gate(
+        verdict=verdict, words=verdict, scores=scores, against=version.parent, change=change,
+        moved=Moved(metric="valid", before=0.3, after=0.31),
+        base=Beside(better=kept, words=verdict, change=change),
+        best=Best(version=0, words="version 0 is better than no training"),
+    )  # fmt: skip
+    if version.generation:
+        yield place, "learn", Learn()
 
 
 def addresses(rng: random.Random) -> tuple[str, str]:
@@ -134,12 +186,13 @@ def addresses(rng: random.Random) -> tuple[str, str]:
     run, version = f"/runs/{NAME}", rng.randrange(VERSIONS)
     failure, size = rng.choice(FAILURES), rng.randrange(3, 9)
     least = f"{rng.random():.6f}" if rng.random() < 0.5 else "0.5"
-    file = f"rounds/{version:02d}/stage/rollouts/step-{rng.randrange(STEPS):06d}-0"
+    file = f"{version_place(version)}/stage/rollouts/step-{rng.randrange(STEPS):06d}-0"
     return rng.choice(
         [
             ("runs", "/"), ("overview", run), ("lineage", f"{run}/lineage"),
-            ("version", f"{run}/lineage/{version}"), ("rounds", f"{run}/rounds"),
-            ("round", f"{run}/rounds/{version}"), ("diagnostics", f"{run}/diagnostics"),
+            ("version", f"{run}/lineage/{version}"), ("proposals", f"{run}/proposals"),
+            ("generation", f"{run}/proposals/{max(1, version)}"),
+            ("diagnostics", f"{run}/diagnostics"),
             ("diagnostics, earlier", f"{run}/diagnostics?until={version}"),
             ("rollouts", f"{run}/rollouts"),
             ("rollouts, one version", f"{run}/rollouts?version={version}&least={least}"),

@@ -32,9 +32,9 @@ def main() -> None:
         run = folder / f"seed-{seed}"
         coevolve("run", "--seed", str(seed), "--output", str(run), live=True)
         found = coevolve("report", str(run))
-        keep = ("base", "final", "change", "rounds", "seconds", "work_seconds", "orchestration")
+        keep = ("base", "final", "change", "versions", "seconds", "work_seconds", "orchestration")
         rows.append({"seed": seed, **{name: found[name] for name in keep}})
-        change, authors = found["change"], [one["knobs_by"] for one in found["rounds"][1:]]
+        change, authors = found["change"], [one["author"] for one in found["versions"][1:]]
         print(
             f"seed {seed}: gate {found['base']['rate']:.1%} -> {found['final']['rate']:.1%} "
             f"({100 * change['mean']:+.1f} [{100 * change['low']:+.1f}, "

@@ -22,20 +22,21 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering.fit import Trial, fit
 from coevolve.engineering.oracle import best_edits
 from coevolve.engineering.trainee import signal
-from coevolve.engineers.base import Proposal, Round, View
-from coevolve.engineers.reach import apply
+from coevolve.engineers.base import Past, View, proposal_of
+from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.reach import apply, with_edits
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.seeds import student
-from coevolve.evidence.cells import Cell, cells_of, merged
-from coevolve.evolution.assembly import asked
-from coevolve.harness.experiment import make_experiment
+from coevolve.harness.plan import make_plan
+from coevolve.loop.create import model_engineer
 from coevolve.policies.base import Sampling
 from coevolve.policies.registry import get_policy
+from coevolve.store.cells import Cell, cells_of, merged
 
 LAKE = get_domain("lake")
 REACH = 0.15
-ASKED = make_experiment({"context": ["F", "G"]}, "benchmark")
+ASKED = make_plan({"context": ["F", "G"]}, "benchmark")
 SAMPLES = 8
 
 
@@ -69,19 +70,23 @@ def main() -> None:
         cells = tried(policy, style, knobs, arguments.tasks, derive(1, number))
         view = View(
             LAKE.space, knobs,
-            (Round(number=0, knobs=dict(knobs), dev=(), train=tuple(cells), verdict="kept"),),
+            (Past(number=0, knobs=dict(knobs), dev=(), train=tuple(cells), verdict="kept"),),
             {"round": 0, "rounds": 2},
         )  # fmt: skip
         trainee = fit([Trial(knobs, cells)])
         fresh = spread(tried(policy, style, knobs, arguments.tasks, derive(2, number)))
         for name in ("fitted oracle", *arguments.engineers):
             if name == "fitted oracle":
-                proposal = Proposal(edits=best_edits(trainee, knobs, REACH))
+                after = with_edits(best_edits(trainee, knobs, REACH), knobs, REACH)
             else:
                 ruled = name in ENGINEERS
-                engineer = make_engineer(name) if ruled else asked(name, policy, ASKED)
-                proposal = engineer.propose(view, number)[0]
-            after = apply(proposal, knobs, REACH)
+                engineer = (
+                    make_engineer(name)
+                    if ruled
+                    else model_engineer(name, policy, ASKED, SkillLibrary())
+                )
+                said = proposal_of(engineer.propose(view, number)[0])
+                after = apply(said.patch.value if said.patch else {}, knobs, REACH)
             real = spread(tried(policy, style, after, arguments.tasks, derive(3, number)))
             foreseen = signal(trainee, after) / signal(trainee, knobs)
             rows.append({"setting": number, "engineer": name, "before": fresh, "after": real,

@@ -26,7 +26,7 @@ MULTIPLIER = np.uint64(6364136223846793005)
 def load(folder: Path, source: str, pattern: str) -> pd.DataFrame:
     """All rollouts of one source, with what follows from their text and details."""
     frames = []
-    for place in sorted((folder / "rounds").iterdir()):
+    for place in sorted((folder / "versions").iterdir()):
         files = sorted(place.glob(pattern))
         table = pyarrow.concat_tables([parquet.read_table(file) for file in files])
         table = table.combine_chunks()
@@ -238,7 +238,7 @@ class Measured:
 
     def losses(self) -> Readings:
         found = {}
-        for place in sorted((self.folder / "rounds").iterdir()):
+        for place in sorted((self.folder / "versions").iterdir()):
             frame = pd.read_json(place / "stage" / "steps.jsonl", lines=True)
             found[int(place.name)] = [float((frame["loss"].abs() < 1e-6).mean()), len(frame)]
         return found

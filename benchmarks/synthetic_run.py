@@ -12,8 +12,15 @@ import pyarrow
 from numpy.random import Generator
 from pyarrow import parquet
 
+from coevolve.engines.base import Result
+from coevolve.evaluation.paired import Difference
 from coevolve.evidence.store import SCHEMA
+from coevolve.harness.harness import Harness
+from coevolve.harness.plan import make_plan
+from coevolve.harness.version import Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.paths import version_place
+from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Scores, Train
 
 VERSIONS = 10
 GROUP = 8
@@ -29,12 +36,13 @@ def write_run(folder: Path, count: int, seed: int = 0) -> int:
     pool = pyarrow.array(
         [" ".join(map(str, row)) for row in rng.integers(0, 99, (TEXTS, 24)).tolist()]
     )
-    ledger = Ledger.create(folder, {"name": "synthetic"})
+    plan = make_plan({"name": "synthetic", "versions": VERSIONS}, "the benchmark")
+    ledger = Ledger.create(folder, plan.model_dump(mode="json"))
     written = 0
     per_step = max(GROUP, count * 9 // 10 // VERSIONS // STEPS // GROUP * GROUP)
     with ledger, ledger.writing():
         for version in range(VERSIONS):
-            place = folder / "rounds" / f"{version:02d}"
+            place = folder / version_place(version)
             for step in range(STEPS):
                 table = rollouts(rng, pool, per_step, version, "train", step)
                 write(table, place / "stage" / "rollouts" / f"step-{step:06d}-0.parquet")
@@ -50,11 +58,32 @@ def write_run(folder: Path, count: int, seed: int = 0) -> int:
             ]
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (place / "stage" / "steps.jsonl").write_text(text)
-            result = {"policy": f"policy-{version}", "steps": STEPS, "rollouts": per_step * STEPS}
-            ledger.phase(version, "train", lambda result=result: {"result": result})
-            keep = {"keep": version % 3 != 2, "words": "made up"}
-            ledger.phase(version, "gate", lambda keep=keep: keep)
+            parent = version - 1 if version else None
+            made = Version(number=version, generation=version, parent=parent, harness=Harness())
+            result = Result(policy=f"policy-{version}", steps=STEPS, rollouts=per_step * STEPS)
+            for name, phase in (
+                ("version", Grown(version=made, code="")),
+                ("train", Train(result=result, cells=())),
+                ("gate", judged(version)),
+            ):
+                values = phase.model_dump(mode="json")
+                ledger.phase(version_place(version), name, lambda values=values: values)
     return written
+
+
+def judged(version: int) -> Gate:
+    """A made-up verdict."""
+    change = Difference(mean=0.0, low=-0.1, high=0.1, p=1.0, n=100)
+    return Gate(
+        verdict="reverted" if version % 3 == 2 else "kept",
+        words="made up",
+        scores=Scores(n=100, valid=50, optimal=40, reward=50.0),
+        against=version - 1 if version else None,
+        change=change,
+        moved=Moved(metric="valid", before=0.5, after=0.5),
+        base=Beside(better=False, words="made up", change=change),
+        best=Best(version=None, words="made up"),
+    )
 
 
 def write(table: pyarrow.Table, path: Path) -> None:

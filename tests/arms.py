@@ -10,8 +10,8 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.task import Task
 from coevolve.engines.base import Observe, Result, Stage
-from coevolve.evolution import arms
 from coevolve.harness.comparison import Comparison, make_comparison
+from coevolve.loop.compare import finish_arm
 
 SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
 
@@ -21,10 +21,10 @@ def comparison(**changes: Any) -> Comparison:
     return make_comparison(
         {
             "name": "test", "seeds": 1, "tasks": 40,
-            "experiment": {
-                "policy": "greedy", "rounds": 2, "knobs": SMALL,
+            "plan": {
+                "policy": "greedy", "versions": 2, "knobs": SMALL,
                 "recipe": {"steps": 2, "tasks": 4},
-                "measured": {"dev": 24, "gate": 40, "knobs": SMALL},
+                "target": {"dev": 24, "gate": 40, "knobs": SMALL},
                 "backtest": {"tasks": 8, "samples": 2},
             },
             "arms": {"fixed": {"engineers": ["fixed"]}, "frontier": {"engineers": ["frontier"]}},
@@ -52,16 +52,16 @@ class Pretended:
 
 
 def quick(folder: Path) -> None:
-    arms.finish(folder, Pretended())
+    finish_arm(folder, Pretended())
 
 
 def slow(folder: Path) -> None:
     """Long enough to be killed in the middle."""
-    arms.finish(folder, Pretended(1.5))
+    finish_arm(folder, Pretended(1.5))
 
 
 def held(folder: Path) -> None:
-    """In the middle of its second round every arm waits for a file `go` beside the arms.
+    """In the middle of its second version every arm waits for a file `go` beside the arms.
 
     It leaves word of the Ray node and the process that it runs in.
     """
@@ -78,7 +78,7 @@ def held(folder: Path) -> None:
                 time.sleep(0.05)
             return super().train(stage, *rest)
 
-    arms.finish(folder, Held())
+    finish_arm(folder, Held())
 
 
 def failing(folder: Path) -> None:
@@ -91,8 +91,8 @@ def failing(folder: Path) -> None:
 
 
 def dying(folder: Path) -> None:
-    """The first process in each folder is killed at its second round."""
-    if (folder / "rounds/00/gate.json").exists() or "untrained" in str(folder):
+    """The first process in each folder is killed at its second version."""
+    if (folder / "versions/00/gate.json").exists() or "untrained" in str(folder):
         return quick(folder)
 
     class Dying(Pretended):
@@ -101,4 +101,4 @@ def dying(folder: Path) -> None:
                 os.kill(os.getpid(), 9)
             return super().train(stage, *rest)
 
-    return arms.finish(folder, Dying())
+    return finish_arm(folder, Dying())

@@ -66,8 +66,10 @@ SELECT * FROM read_parquet('{gate}')
 SELECT * FROM '{gate}'
 SELECT * FROM parquet_metadata('{gate}')
 SELECT * FROM parquet_schema('{gate}')
-SELECT * FROM read_parquet('{run}/rounds/*/gate/*.parquet')
-SELECT * FROM read_parquet('{run}/rounds/00/dev/../gate/part-00000.parquet')
+SELECT * FROM read_parquet('{run}/versions/*/gate/*.parquet')
+SELECT * FROM read_parquet('{run}/versions/00/dev/../gate/part-00000.parquet')
+SELECT * FROM read_parquet('{run}/base/gate/*.parquet')
+SELECT * FROM read_parquet('{run}/twins/*/gate/*.parquet')
 SELECT * FROM glob('{run}/**')
 SELECT * FROM read_parquet('http://127.0.0.1:9/x.parquet')
 SELECT * FROM 's3://bucket/x.parquet'

@@ -1,15 +1,17 @@
-"""Lineages made by hand, for tests of trainers and skills."""
+"""Lineages made by hand, as engineers see them, for tests of engineers and skills."""
 
-from views import by_size, finished
+from types import SimpleNamespace
 
-from coevolve.core.errors import EvidenceError
+from views import TRAINING, by_size, finished
+
 from coevolve.domains.lake.domain import LakeDomain
-from coevolve.engineers.trainer import Lineage
-from coevolve.evidence.diagnostic import load_suite
-from coevolve.evidence.health import Finding, Reading
+from coevolve.engineers.base import View
+from coevolve.evidence.suite import load_suite
+from coevolve.harness.diagnostic import Finding, Reading
 from coevolve.harness.harness import Harness
-from coevolve.harness.patch import Patch, patched
+from coevolve.harness.patch import FACTORS, Patch, patched
 from coevolve.harness.version import Version
+from coevolve.loop.propose import line
 
 SUITE = load_suite().diagnostics
 
@@ -48,17 +50,20 @@ def findings(readings, n=1_000):
     return tuple(found)
 
 
-def deaf(sql):
-    raise EvidenceError("there is no evidence")
+def line_of(versions, parent):
+    """The numbers of the versions that a run shows as the way to a parent."""
+    return line(SimpleNamespace(lineage=SimpleNamespace(versions=versions)), parent)
 
 
 def lineage(readings=None, versions=None, parent=None, domain=None, n=1_000, **fields):
     """A lineage of the lake, with half of the tasks solved, unless told otherwise."""
     domain = domain or LakeDomain()
     all_versions = tuple(versions or (root(),))
-    rounds = {
+    front = parent or all_versions[0]
+    measured = {
         one.number: finished(
             one.number,
+            knobs=domain.space.project(one.harness.knobs),
             dev=by_size({3: 0.9, 8: 0.5}),
             train=by_size({3: 0.9, 8: 0.5}, groups=9),
             verdict="kept" if one.valid else "reverted",
@@ -66,9 +71,11 @@ def lineage(readings=None, versions=None, parent=None, domain=None, n=1_000, **f
         for one in all_versions
     }
     given = {
-        "domain": domain.name, "space": domain.space, "components": domain.components,
-        "parent": parent or all_versions[0], "versions": all_versions,
-        "findings": findings(readings or {}, n), "measured": rounds, "ask": deaf,
+        "space": domain.space, "incumbent": domain.space.project(front.harness.knobs),
+        "history": tuple(measured[number] for number in line_of(all_versions, front)),
+        "training": TRAINING, "domain": domain.name, "components": domain.components,
+        "parent": front, "versions": all_versions, "measured": measured,
+        "findings": findings(readings or {}, n), "factors": tuple(FACTORS),
         "backtest": lambda patch: {"words": "nothing is stored"},
     }  # fmt: skip
-    return Lineage(**{**given, **fields})
+    return View(**{**given, **fields})

@@ -10,8 +10,12 @@ from coevolve.core.splits import Split
 from coevolve.evidence.store import write
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.plan import make_plan
 from coevolve.harness.version import Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.paths import version_place
+
+PLAN = make_plan({"name": "made"}, "test").model_dump(mode="json")
 
 
 def drawn(task: str, step: int, sample: int, **facts: Any) -> Rollout:
@@ -49,7 +53,7 @@ def keep_training(
     folder: Path, groups: Sequence[Sequence[dict[str, Any]]], version: int = 0, per_step: int = 4
 ) -> list[Rollout]:
     """Groups of rollouts as the training of a version, `per_step` groups to a step."""
-    with Ledger.create(folder, {"name": "made"}):
+    with Ledger.create(folder, PLAN):
         pass
     kept: list[Rollout] = []
     for step in range(-(-len(groups) // per_step)):
@@ -60,7 +64,7 @@ def keep_training(
         ]
         write(
             rollouts,
-            folder / f"rounds/{version:02d}/stage/rollouts/step-{step:06d}-0.parquet",
+            folder / version_place(version) / f"stage/rollouts/step-{step:06d}-0.parquet",
         )
         kept += rollouts
     return kept

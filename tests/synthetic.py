@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
+from coevolve.engines.base import Result
+from coevolve.evaluation.paired import Difference
 from coevolve.evidence.store import write
+from coevolve.harness.harness import Harness
+from coevolve.harness.plan import make_plan
+from coevolve.harness.version import Verdict, Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.paths import version_place
+from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Phase, Scores, Train
 
 WORDS = ("up", "down", "left", "right", "wait")
 TOOLS = ("read", "edit", "test")
@@ -83,11 +90,12 @@ def make_run(
     """A run with random rollouts in train, dev, probe and gate."""
     rng = random.Random(seed)
     made = Made(folder, [], {}, {})
-    with Ledger.create(folder, {"name": "made"}) as ledger, ledger.writing():
+    plan = make_plan({"name": "made", "versions": max(1, versions)}, "test")
+    with Ledger.create(folder, plan.model_dump(mode="json")) as ledger, ledger.writing():
         parent: int | None = None
         for version in range(versions):
             made.parents[version] = parent
-            place = folder / "rounds" / f"{version:02d}"
+            place = folder / version_place(version)
             for step in range(steps):
                 drawn = [
                     rollout(
@@ -113,13 +121,33 @@ def make_run(
             lines = [{"step": i + 1, "loss": loss} for i, loss in enumerate(made.losses[version])]
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (place / "stage" / "steps.jsonl").write_text(text)
-            result = {"policy": f"p{version}", "steps": steps}
-            ledger.phase(version, "train", lambda result=result: {"result": result})
             kept = rng.random() < 0.7
-            verdict = {"keep": kept, "words": "kept: so" if kept else "reverted: so"}
-            ledger.phase(version, "gate", lambda verdict=verdict: verdict)
+            grown = Version(number=version, generation=version, parent=parent, harness=Harness())
+            trained = Train(result=Result(policy=f"p{version}", steps=steps), cells=())
+            record(ledger, version_place(version), "version", Grown(version=grown, code=""))
+            record(ledger, version_place(version), "train", trained)
+            gate = judged("kept" if kept else "reverted", parent)
+            record(ledger, version_place(version), "gate", gate)
             parent = version if kept else parent
     return made
+
+
+def record(ledger: Ledger, place: str, name: str, phase: Phase) -> None:
+    """Add a phase to a ledger as a run does it."""
+    ledger.phase(place, name, lambda: phase.model_dump(mode="json"))
+
+
+def judged(verdict: Verdict, against: int | None, **changes: Any) -> Gate:
+    """What the gate says of a version, made up."""
+    change = Difference(mean=0.05, low=0.01, high=0.09, p=0.02, n=40)
+    values = {
+        "verdict": verdict, "words": f"{verdict}: so", "against": against, "change": change,
+        "scores": Scores(n=40, valid=20, optimal=10, reward=15.0),
+        "moved": Moved(metric="valid", before=0.45, after=0.5),
+        "base": Beside(better=verdict == "kept", words="so", change=change),
+        "best": Best(version=None, words="nothing is"),
+    }  # fmt: skip
+    return Gate(**{**values, **changes})
 
 
 def keep(made: Made, version: int, source: str, rollouts: list[Rollout], path: Path) -> None:

@@ -1,8 +1,8 @@
 """Views made by hand, for tests of engineers."""
 
 from coevolve.domains.lake.knobs import SPACE
-from coevolve.engineers.base import Round, View
-from coevolve.evidence.cells import Case, Cell
+from coevolve.engineers.base import Past, View
+from coevolve.store.cells import Case, Cell
 
 TRAINING = {"round": 2, "rounds": 3, "steps": 60, "recipe": {"learning_rate": 1e-5}}
 
@@ -32,7 +32,7 @@ def case(number, failure="hole", **labels):
 
 
 def finished(number=0, knobs=None, **fields):
-    return Round(number=number, knobs=dict(knobs or SPACE.defaults()), **{"dev": (), **fields})
+    return Past(number=number, knobs=dict(knobs or SPACE.defaults()), **{"dev": (), **fields})
 
 
 def view(*history, knobs=None, **fields):

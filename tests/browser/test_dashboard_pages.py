@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from runs import make_run
+from pretended import make_run
 from served import SKILL, failed_run, hostile_folder, rounds_run, tree_run
+
+from coevolve.loop.loop import run_loop
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -101,8 +103,8 @@ def wide(browser: Any, address: str) -> Iterator[Watched]:
 PAGES = {
     "runs": "/", "skills": "/skills", "compare": "/compare", "run": "/runs/first",
     "tree": "/runs/tree", "failed": "/runs/failed", "lineage": "/runs/tree/lineage",
-    "version": "/runs/tree/lineage/3", "rounds": "/runs/first/rounds",
-    "round": "/runs/first/rounds/0", "diagnostics": "/runs/tree/diagnostics",
+    "version": "/runs/tree/lineage/3", "proposals": "/runs/first/proposals",
+    "generation": "/runs/tree/proposals/2", "diagnostics": "/runs/tree/diagnostics",
     "rollouts": "/runs/tree/rollouts", "ledger": "/runs/first/ledger",
 }  # fmt: skip
 
@@ -118,7 +120,7 @@ def test_pages_fit_and_nothing_complains(
     for name, path in PAGES.items():
         page = watched.open(path)
         page.wait_for_selector("#main h1")
-        if name == "run":
+        if name in ("run", "tree"):
             page.wait_for_selector("html[data-charts='5']")
         if name == "diagnostics":
             page.wait_for_selector("table.matrix")
@@ -180,13 +182,13 @@ def test_keys_lead_everywhere(wide: Watched) -> None:
     page.keyboard.press("/")
     page.keyboard.type("backtest")
     page.wait_for_url("**search=backtest")
-    assert page.locator("table.log tbody tr").count() == 12
+    assert page.locator("table.log tbody tr").count() == 7
 
 
 def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     """Begun before the page is opened, it waits; approved on the page, it ends; all of it live."""
-    rounds = make_run(root / "steered", ("prioritised", "greedy"), approval=["proposal"])
-    thread = threading.Thread(target=rounds.run, daemon=True)
+    run = make_run(root / "steered", scripts=("prioritised", "greedy"), approval=["design"])
+    thread = threading.Thread(target=run_loop, args=(run,), daemon=True)
     page = wide.open("/")
     thread.start()
     page.wait_for_timeout(600)
@@ -202,10 +204,10 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.click("button:text-is('Approve')")
     page.wait_for_selector(".run-name .state-done")  # by itself
     thread.join(30)
-    answers = [event.payload["decision"] for event in rounds.ledger.events("answered")]
+    answers = [event.payload["decision"] for event in run.ledger.events("answered")]
     assert answers == ["revise", "approve"]
-    assert rounds.ledger.events("answered")[0].payload["note"] == "fewer of them"
-    rounds.ledger.close()
+    assert run.ledger.events("answered")[0].payload["note"] == "fewer of them"
+    run.ledger.close()
 
 
 @pytest.mark.slow
@@ -220,5 +222,5 @@ def test_hostile_runs_do_nothing(wide: Watched, root: Path) -> None:
         page.wait_for_selector("#main h1")
         assert page.evaluate("document.querySelectorAll('main img, main iframe').length") == 0
     page.goto(f"{wide.address}/skills")
-    page.goto(f"{wide.address}/runs/hostile/tree/lineage/5")
+    page.goto(f"{wide.address}/runs/hostile/tree/lineage/4")
     assert "alert(1)" in page.inner_text("main")

@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from runs import HOSTILE, make_run
+from pretended import HOSTILE, Saying, make_run
 
 from coevolve.dashboard.report import write_report
+from coevolve.loop.loop import run_loop
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                 None)  # fmt: skip
@@ -20,9 +21,9 @@ BLUE = (0, 114, 178)
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    rounds = make_run(folder, ("prioritised", "random"), words=HOSTILE, policy="hostile")
-    rounds.run()
-    rounds.ledger.close()
+    run = make_run(folder, Saying(HOSTILE), ("prioritised", "random"), policy="hostile")
+    run_loop(run)
+    run.ledger.close()
     write_report(folder, folder / "report.html")
     return folder / "report.html"
 

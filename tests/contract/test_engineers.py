@@ -1,4 +1,4 @@
-"""What every engineer promises, asked of each rule and of models that answer in odd ways.
+"""What every engineer promises, asked of each rule, and of models that answer in odd ways.
 
 Add a rule by adding it to the registry; it is asked here without further ado.
 """
@@ -6,14 +6,25 @@ Add a rule by adding it to the registry; it is asked here without further ado.
 import json
 
 import pytest
+from lineages import SUITE, child, lineage, patch, root
+from test_policies import model_file
 from views import by_size, case, cell, finished, view
 
+from coevolve.core.errors import EvidenceError
 from coevolve.domains.lake.knobs import SPACE
+from coevolve.domains.registry import get_domain
+from coevolve.engineers.agent import AgentEngineer
+from coevolve.engineers.base import Refused, proposal_of
 from coevolve.engineers.context import MODULES
+from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.reach import apply, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
-from coevolve.policies.base import Completion
+from coevolve.engineers.rules import RulesEngineer
+from coevolve.engineers.search import GridSearch, RandomSearch
+from coevolve.harness.patch import patched
+from coevolve.loop.propose import recordable
+from coevolve.policies.base import Completion, Sampling
 
 SIZES = range(3, 11)
 GOOD = {
@@ -36,6 +47,19 @@ class Says:
 
 def model(text, answer):
     return ModelEngineer("model", Says(text), tuple(MODULES), answer)
+
+
+def proposed(engineer, seen, seed):
+    """What an engineer says, whether it speaks of patches or of proposals."""
+    return [proposal_of(one) for one in engineer.propose(seen, seed)]
+
+
+def values_of(proposal):
+    """The knobs that a proposal names; none where nothing is to change."""
+    if proposal.patch is None:
+        return {}
+    assert proposal.patch.factor == "knobs"
+    return proposal.patch.value
 
 
 MAKERS = {name: lambda name=name: make_engineer(name) for name in ENGINEERS} | {
@@ -93,14 +117,15 @@ VIEWS = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_engineer_in_every_situation(name, situation):
     seen = VIEWS[situation]()
-    proposals = MAKERS[name]().propose(seen, 11)
-    assert proposals == MAKERS[name]().propose(VIEWS[situation](), 11)
+    proposals = proposed(MAKERS[name](), seen, 11)
+    assert proposals == proposed(MAKERS[name](), VIEWS[situation](), 11)
     assert proposals
     for proposal in proposals:
         assert not proposal.failure
-        assert " of " in proposal.explanation  # "3 of 60": every number with its n
+        assert " of " in proposal.words  # "3 of 60": every number with its n
+        assert proposal.patch is None or proposal.patch.hypothesis == proposal.words[:1_000]
         for reach in (0.05, 0.2, 1.0):
-            knobs = apply(proposal, seen.incumbent, reach)
+            knobs = apply(values_of(proposal), seen.incumbent, reach)
             assert dict(SPACE.parse(dict(knobs))) == dict(knobs)
             assert within(knobs, SPACE.project({}, base=seen.incumbent), reach)
 
@@ -108,8 +133,8 @@ def test_every_engineer_in_every_situation(name, situation):
 @pytest.mark.parametrize("name", ENGINEERS)
 def test_no_rule_ends_a_kind_of_task_in_use(name):
     seen = VIEWS["reverted"]()
-    (proposal,) = make_engineer(name).propose(seen, 11)
-    knobs = apply(proposal, seen.incumbent, 0.2)
+    (proposal,) = proposed(make_engineer(name), seen, 11)
+    knobs = apply(values_of(proposal), seen.incumbent, 0.2)
     assert all(knobs[f"size{size}.data_ratio"] > 0 for size in SIZES)
 
 
@@ -143,10 +168,193 @@ HOSTILE = {
 def test_no_answer_of_a_model_breaks_anything(text, answer):
     seen = VIEWS["kept"]()
     (proposal,) = model(HOSTILE[text], answer).propose(seen, 11)
-    knobs = apply(proposal, seen.incumbent, 0.2)
+    knobs = apply(values_of(proposal), seen.incumbent, 0.2)
     assert dict(SPACE.parse(dict(knobs))) == dict(knobs)
     assert within(knobs, seen.incumbent, 0.2)
     assert len(proposal.failure) < 3_000
-    assert "\x1b" not in proposal.explanation
+    assert "\x1b" not in proposal.words
     if proposal.failure:
+        assert proposal.patch is None
         assert knobs is seen.incumbent
+
+
+# --- lineages of any shape, in every domain
+
+LIBRARY = SkillLibrary()
+PROPOSAL = {
+    "tool": "propose",
+    "patch": {"factor": "recipe.clip_low", "value": 0.25, "hypothesis": "if so, then better"},
+}
+SEARCHES = {one.name: one for one in (RandomSearch, GridSearch)}
+PATCHING = SEARCHES | {
+    "rules": lambda: RulesEngineer(LIBRARY),
+    "agent": lambda: AgentEngineer("agent", Says(json.dumps(PROPOSAL)), LIBRARY, calls=2),
+    "mad agent": lambda: AgentEngineer("mad", Says("{'tool': 1}"), LIBRARY, calls=2),
+}
+"""Those whose patches apply as they are; of the others, knobs are kept within reach first."""
+ALL = PATCHING | {
+    name: lambda name=name: make_engineer(name) for name in (*ENGINEERS, "bad-hardest", "bad-nan")
+}
+
+
+def grown(verdict):
+    """A start, one kept version and two that failed."""
+    a = root()
+    b = child(1, a, patch("recipe.group", 16), "kept")
+    c = child(2, b, patch("knobs", {"size3.hole_ratio": 0.3}), verdict)
+    d = child(3, b, patch("reward", "accuracy"), "pruned")
+    return {"versions": [a, b, c, d], "parent": b}
+
+
+def refused(change):
+    """What a backtest has refused of the start."""
+    return Refused(patch=change, words="too little", harness=patched(root().harness, change))
+
+
+EXTREMES = (-1e9, -1.0, 0.0, 1e-9, 0.5, 1.0, 1e9)
+LINEAGES = {
+    "nothing known": lambda: lineage(),
+    "nothing measured": lambda: lineage(measured={}, history=(finished(),)),
+    "grown, pruned": lambda: lineage(**grown("pruned")),
+    "grown, reverted": lambda: lineage(**grown("reverted"), note="revise\n``` {x}"),
+    "some refused": lambda: lineage(
+        refused=(refused(patch("reward", "accuracy")), refused(patch("recipe.clip_low", 0.25)))
+    ),
+    "all layers failed": lambda: lineage(
+        switch=("environment", "reward", "data", "sampling", "optimiser")
+    ),
+    "knobs alone": lambda: lineage(factors=("knobs",)),
+    "filters and a long reward": lambda: lineage(
+        dict.fromkeys(SUITE, 1.0),
+        versions=[
+            root(
+                reward=" + ".join(["accuracy"] * 25),
+                filters=[{"kind": "spread"}, {"kind": "truncation"}],
+                knobs={"size3.hole_ratio": 0.2},
+            )
+        ],
+    ),
+    "unknown knobs": lambda: lineage(versions=[root(knobs={"gone": 3.0})]),
+    **{
+        f"every reading {value:g} in {domain}": lambda value=value, domain=domain: lineage(
+            dict.fromkeys(SUITE, value), domain=get_domain(domain)
+        )
+        for value, domain in zip(EXTREMES, ("lake", "math", "code", "swe") * 2, strict=False)
+    },
+}
+
+
+@pytest.mark.parametrize("known", LINEAGES)
+@pytest.mark.parametrize("maker", ALL)
+def test_proposals_apply_or_say_why_there_is_none(maker, known):
+    engineer, given = ALL[maker](), LINEAGES[known]()
+    before = [one.model_dump_json() for one in given.versions]
+    found = proposed(engineer, given, 5)
+    # A list of values that has come to its end is one; anybody else says why there is nothing.
+    assert found or (maker == GridSearch.name and given.factors == ("knobs",))
+    assert [one.model_dump_json() for one in given.versions] == before
+    for one in found:
+        json.dumps(recordable(one).model_dump(mode="json"), allow_nan=False).encode()
+        assert one.failure or one.patch or one.words
+        assert not (one.failure and one.patch)
+        if one.patch and maker in PATCHING:
+            patched(given.parent.harness, one.patch)
+            assert one.patch.factor in given.factors
+        elif one.patch:
+            knobs = apply(values_of(one), given.incumbent, given.reach)
+            assert dict(given.space.parse(dict(knobs))) == dict(knobs)
+    same = [recordable(one) for one in proposed(engineer, given, 5)]
+    assert same == [recordable(one) for one in found], "the same for the same view and seed"
+
+
+@pytest.mark.parametrize("maker", SEARCHES)
+def test_a_search_never_proposes_what_was_tried(maker):
+    a = root()
+    versions, refused_ones, seen = [a], [], set()
+    for number in range(1, 13):
+        given = lineage(versions=versions, parent=a, refused=tuple(refused_ones))
+        first, second = SEARCHES[maker]().propose(given, 3)[:2]
+        version = child(number, a, first, "pruned")
+        assert version.harness.digest() not in seen
+        versions.append(version)
+        refused_ones.append(refused(second))
+        assert refused_ones[-1].harness.digest() not in seen
+        seen |= {version.harness.digest(), refused_ones[-1].harness.digest()}
+    assert len(seen) == 24
+
+
+# --- real evidence, and a real model
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A lineage over a run with rollouts in files, asked through the locked connection."""
+    pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
+    from synthetic import make_run
+
+    from coevolve.evidence.health import Diagnosis
+
+    made = make_run(tmp_path_factory.mktemp("runs") / "run", 1)
+    with Diagnosis(made.folder) as diagnosis:
+        findings = tuple(diagnosis.health().findings)
+        yield lineage(**grown("pruned"), findings=findings, ask=diagnosis.locked.ask)
+
+
+def test_tools_reach_real_rollouts_and_nothing_else(real):
+    calls = [
+        {
+            "tool": "query",
+            "sql": "SELECT source, count(*) AS n FROM rollouts GROUP BY 1 ORDER BY 1",
+        },
+        {"tool": "query", "sql": "COPY rollouts TO 'stolen.csv'"},
+        {"tool": "query", "sql": "SELECT * FROM read_text('/etc/passwd')"},
+        {"tool": "rollouts", "name": "truncation"},
+        {"tool": "rollouts", "name": "x' OR '1' = '1"},
+        {"tool": "lineage", "version": 1},
+        PROPOSAL,
+    ]
+
+    class Script(Says):
+        def answer(self, prompts, sampling):
+            turn = sum(message.role == "assistant" for message in prompts[0].messages)
+            return [Completion(json.dumps(calls[turn]))]
+
+    (found,) = AgentEngineer("agent", Script(""), LIBRARY).propose(real, 0)
+    answers = [call["answer"] for call in found.calls]
+    assert "dev | " in answers[0]
+    assert "gate" not in answers[0]
+    assert "refused" in answers[1]
+    assert "refused" in answers[2]
+    assert "assistant:" in answers[3]
+    assert "no diagnostic and no id" in answers[4]
+    assert '"dead_groups"' in answers[5]
+    assert found.patch.factor == "recipe.clip_low"
+    with pytest.raises(EvidenceError):
+        real.ask("SELECT * FROM gate")
+
+
+def test_rules_follow_real_readings(real):
+    found = RulesEngineer(LIBRARY).propose(real, 0)
+    names = [one.skill for one in found]
+    followed = [name for name in names if LIBRARY.get(name).trigger]
+    assert followed, "random rollouts of tools raise alarms"
+    assert names == [*followed, *(name for name in names if name not in followed)]
+
+
+@pytest.mark.slow
+def test_a_small_model_behind_a_server_is_asked_to_its_end(real):
+    from coevolve.policies.gguf import GgufPolicy
+
+    policy = GgufPolicy(model_file(), context=4_096, threads=1)
+    try:
+        engineer = AgentEngineer(
+            "smol", policy, LIBRARY, calls=2, repairs=0, budget_tokens=100,
+            sampling=Sampling(temperature=0.7, max_tokens=120),
+        )  # fmt: skip
+        (found,) = engineer.propose(real, 0)
+    finally:
+        policy.close()
+    assert found.tokens > 500
+    assert 1 <= len(found.calls) <= 2
+    assert bool(found.failure) != bool(found.patch)
+    assert sum(call["tokens"] for call in found.calls) == found.tokens

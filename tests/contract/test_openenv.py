@@ -32,10 +32,12 @@ from coevolve.domains.registry import get_domain, members
 from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
-from coevolve.evolution.measuring import Measuring
-from coevolve.evolution.rounds import Rounds
-from coevolve.harness.experiment import make_experiment
+from coevolve.harness.plan import make_plan
 from coevolve.ledger.ledger import Ledger
+from coevolve.loop.loop import run_loop
+from coevolve.loop.measure import Gauge
+from coevolve.loop.run import Run
+from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
 
@@ -362,24 +364,21 @@ class Pretended:
         pass
 
 
-def test_rounds_make_a_served_domain_of_several_turns_harder(served, tmp_path: Path) -> None:
-    experiment = make_experiment(
+def test_a_run_makes_a_served_domain_of_several_turns_harder(served, tmp_path: Path) -> None:
+    plan = make_plan(
         {
-            "domain": served.name, "policy": "silent", "rounds": 2, "start": "default",
-            "recipe": {"steps": 2, "tasks": 4}, "measured": {"dev": 24, "gate": 24},
+            "domain": served.name, "policy": "silent", "versions": 2,
+            "recipe": {"steps": 2, "tasks": 4}, "target": {"dev": 24, "gate": 24},
             "backtest": {"on": False},
         },
         "test",
     )  # fmt: skip
-    measuring = Measuring(experiment, served, lambda name: (ScriptedPolicy(served, name), ""))
-    ledger = Ledger.create(tmp_path / "run", experiment.model_dump(mode="json"))
-    rounds = Rounds(
-        experiment, ledger, served, Pretended(),
-        lambda checkpoint: {"frontier": FrontierEngineer}, measuring,
-    )  # fmt: skip
-    standing = rounds.run()
-    assert [past.verdict.split(":")[0] for past in standing.history] == ["kept", "kept"]
-    high = [past.knobs["high"] for past in standing.history]
+    gauge = Gauge(plan, served, lambda name: (ScriptedPolicy(served, name), ""))
+    ledger = Ledger.create(tmp_path / "run", plan.model_dump(mode="json"))
+    work = one_by_one(Pretended(), gauge, None)
+    lineage = run_loop(Run(plan, ledger, gauge, lambda _: {"frontier": FrontierEngineer}, work))
+    assert [one.verdict for one in lineage.versions] == ["kept", "kept"]
+    high = [one.harness.knobs["high"] for one in lineage.versions]
     assert high[1] > high[0] == served.space.defaults()["high"]
 
 
@@ -387,8 +386,7 @@ RUN = """
 name = "served"
 domain = "openenv:{address}"
 style = "cells"
-rounds = 2
-start = "default"
+versions = 2
 engineers = ["frontier"]
 knobs = {{ "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }}
 [recipe]
@@ -396,7 +394,7 @@ steps = 1
 tasks = 2
 group = 4
 max_tokens = 64
-[measured]
+[target]
 dev = 16
 gate = 24
 max_tokens = 64
@@ -415,10 +413,12 @@ def test_a_run_trains_on_a_served_domain(tmp_path: Path) -> None:
         done = coevolve("run", tmp_path / "served.toml", "-o", tmp_path / "run", "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    assert [past["number"] for past in facts["rounds"]] == [0, 1]
-    trained = json.loads((tmp_path / "run" / "rounds" / "00" / "train.json").read_text())
+    assert [past["number"] for past in facts["versions"]] == [0, 1]
+    trained = json.loads((tmp_path / "run" / "versions" / "00" / "train.json").read_text())
     assert sum(cell["n"] for cell in trained["payload"]["cells"]) == 8
-    measured = json.loads((tmp_path / "run" / "rounds" / "00" / "dev.json").read_text())["payload"]
+    measured = json.loads((tmp_path / "run" / "versions" / "00" / "dev.json").read_text())[
+        "payload"
+    ]
     assert sum(cell["valid"] for cell in measured["cells"]) > 0
 
 

@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from trees import Listed, make_tree, temperature
+from pretended import TREE, Listed, make_run, temperature
+
+from coevolve.loop.loop import run_loop
+from coevolve.loop.run import Run
 
 PATCHES = (
     temperature(0.7),
@@ -22,8 +25,12 @@ PATCHES = (
 )
 
 
+def made(folder: Path) -> Run:
+    return make_run(folder / "run", Listed(*PATCHES), **{**TREE, "versions": 5, "width": 2})
+
+
 def grow(folder: Path) -> None:
-    make_tree(folder / "run", Listed(*PATCHES), versions=5, width=2).run()
+    run_loop(made(folder))
 
 
 def attempt(folder: Path, seconds: float | None) -> bool:
@@ -51,17 +58,16 @@ def attempt(folder: Path, seconds: float | None) -> bool:
 
 def facts(folder: Path) -> object:
     """Everything that was decided; times and places aside."""
-    tree = make_tree(folder / "run", Listed(*PATCHES), versions=5, width=2)
-    tree.run()
+    lineage = run_loop(made(folder))
     skills = sorted(path.read_text() for path in (folder / "skills").glob("*.toml"))
     return {
-        "versions": [one.model_dump(mode="json") for one in tree.versions],
+        "versions": [one.model_dump(mode="json") for one in lineage.versions],
         "gates": [
-            {k: v for k, v in tree.recorded(one.number, "gate").items() if k != "spent"}
-            for one in tree.trained
+            one.gate.model_dump(mode="json", exclude={"spent": True, "scores": {"spent"}})
+            for one in lineage.nodes
+            if one.gate
         ],
-        "floor": tree.floor,
-        "best": tree.best.as_json(),
+        "best": lineage.best.model_dump(mode="json") if lineage.best else None,
         "skills": skills,
     }
 

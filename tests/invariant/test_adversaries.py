@@ -9,10 +9,11 @@ pytest.importorskip("trl", reason="training needs the extra `train`")
 
 from coevolve.engineers.adversaries import ADVERSARIES, HARMFUL
 from coevolve.engines.trl.engine import TrlEngine
-from coevolve.evaluation.paired import paired
-from coevolve.evolution.assembly import create
-from coevolve.evolution.rounds import Rounds
-from coevolve.harness.experiment import make_experiment
+from coevolve.evaluation.paired import by_task, paired
+from coevolve.harness.plan import make_plan
+from coevolve.loop.create import create
+from coevolve.loop.loop import run_loop
+from coevolve.loop.run import Run
 
 QUICK = ("bad-largest", "bad-nan", "bad-injected", "bad-silent")
 """One of each kind; the others take as long and are tried by `make slow`."""
@@ -22,55 +23,57 @@ SOME = [
 SMALL = {f"size{size}.data_ratio": 0.25 for size in (3, 4, 5, 10)}
 
 
-def run(folder: Path, engineer: str, **changes: Any) -> Rounds:
-    """Two short rounds with the pocket policy."""
+def finished(folder: Path, engineer: str, **changes: Any) -> Run:
+    """Two short versions of the pocket policy, the second designed by an engineer."""
     values = {
-        "name": "bad", "rounds": 2, "start": "default", "knobs": SMALL, "engineers": [engineer],
+        "name": "bad", "versions": 2, "start": "default", "knobs": SMALL, "engineers": [engineer],
         "patience_s": 20.0,
         "recipe": {"steps": 2, "tasks": 4, "group": 4, "max_tokens": 96, "learning_rate": 3e-5},
-        "measured": {"dev": 8, "gate": 64, "knobs": SMALL, "max_tokens": 96},
+        "target": {"dev": 8, "gate": 64, "knobs": SMALL, "max_tokens": 96},
         "backtest": {"tasks": 8, "samples": 4},
         **changes,
     }  # fmt: skip
-    rounds = create(make_experiment(values, "test"), folder, TrlEngine(), print, print)  # type: ignore[arg-type]
-    rounds.run()
-    return rounds
+    run = create(make_plan(values, "test"), folder, say=print, engine=TrlEngine())
+    run_loop(run)
+    return run
 
 
 @pytest.fixture(scope="module")
-def fixed(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
-    return run(tmp_path_factory.mktemp("fixed") / "run", "fixed")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return finished(tmp_path_factory.mktemp("fixed") / "run", "fixed")
 
 
-def gate_rates(rounds: Rounds) -> list[float]:
-    """Which gate tasks the policy in force at the end solves."""
-    last = rounds.run()
-    found = rounds.measuring.measure(last.policy, rounds.measuring.gate, last.gate)
-    return [float(one.outcome.valid) for one in found]
+def gate_rates(run: Run) -> list[float]:
+    """Which gate tasks the policy that a run ends with solves."""
+    best = run.lineage.best
+    assert best
+    return by_task(run.gate(best.version))
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_no_adversary_ends_worse_than_doing_nothing(
-    tmp_path: Path, fixed: Rounds, name: str
-) -> None:
+def test_no_adversary_ends_worse_than_doing_nothing(tmp_path: Path, fixed: Run, name: str) -> None:
     patience = {"patience_s": 1.0} if name == "bad-silent" else {}
-    rounds = run(tmp_path / "run", name, **patience)
-    assert rounds.ledger.state() == "done"
-    change = paired(gate_rates(fixed), gate_rates(rounds), seed=0)
-    assert change.high >= -rounds.experiment.gate.margin
-    (proposal,) = rounds.ledger.phase(0, "propose", dict)["proposals"][name]
-    assert bool(proposal["failure"]) == (name not in HARMFUL and name != "bad-injected")
-    probes = rounds.ledger.phase(0, "backtest", dict)["probes"]
-    assert probes[0]["name"] == "incumbent"
-    past = rounds.run().history
-    reach = rounds.experiment.reach
-    moved = [abs(past[1].knobs[k] - past[0].knobs[k]) for k in past[0].knobs if "hole" in k]
-    assert max(moved) <= reach * 0.5 + 1e-9
+    run = finished(tmp_path / "run", name, **patience)
+    assert run.ledger.state() == "done"
+    change = paired(gate_rates(fixed), gate_rates(run), seed=0)
+    assert change.high >= -run.plan.gate.margin
+    generation = run.lineage.generations[1]
+    (proposal,) = generation.proposed[0].proposals[name]
+    assert bool(proposal.failure) == (name not in HARMFUL and name != "bad-injected")
+    assert bool(proposal.patch) != bool(proposal.failure)
+    assert generation.tests
+    assert len(generation.tests.tried) == bool(proposal.patch)
+    for one in generation.tests.tried:  # what is in force was probed beside it
+        assert one.backtest is None or "signal_before" in one.backtest.measures
+    first, second = (one.harness.knobs for one in run.lineage.versions)
+    moved = [abs(second[knob] - first[knob]) for knob in first if "hole" in knob]
+    assert max(moved) <= run.plan.reach * 0.5 + 1e-9
 
 
 def test_unguarded_a_harmful_proposal_is_trained_on(tmp_path: Path) -> None:
     """The guards are what makes the difference: without them the same proposal is taken whole."""
     off = {"gate": {"on": False}, "backtest": {"on": False}, "reach": 1.0}
-    past = run(tmp_path / "run", "bad-largest", **off).run().history
-    assert past[1].engineer == "bad-largest"
-    assert past[1].knobs["size10.data_ratio"] == 1
+    version = finished(tmp_path / "run", "bad-largest", **off).lineage.versions[1]
+    assert version.author == "bad-largest"
+    assert version.harness.knobs["size10.data_ratio"] == 1
+    assert version.verdict == "kept"

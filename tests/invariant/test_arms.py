@@ -15,17 +15,18 @@ import pytest
 from arms import Pretended, comparison
 from processes import alive
 
-from coevolve.cluster.comparing import Outcome, run_comparison
+from coevolve.cluster.compare import Outcome, run_comparison
 from coevolve.cluster.processes import Processes
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.evaluation.arms import load_result, table
-from coevolve.evolution import arms
-from coevolve.evolution.measuring import measuring_of
+from coevolve.evaluation.arms import ArmResult, table
 from coevolve.harness.comparison import Comparison
 from coevolve.ledger.files import WriterLock
 from coevolve.ledger.ledger import Ledger
+from coevolve.loop import compare as arms
+from coevolve.loop.measure import gauge_of
 from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.store.jobs import give, result_of
 
 TESTS = str(Path(__file__).parents[1])
 ANY = Pretended().check
@@ -62,9 +63,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     for job in comparison().jobs():
         folder = output / job.name
         folder.mkdir(parents=True)
-        (folder / arms.JOB).write_text(job.model_dump_json())
-        arms.finish(folder, Pretended(), lambda line: None)
-        results.append(load_result(folder))
+        give(folder, job)
+        arms.finish_arm(folder, Pretended(), lambda line: None)
+        results.append(result_of(folder, ArmResult))
     return facts(Outcome([one for one in results if one], {}))
 
 
@@ -73,19 +74,19 @@ def test_arms_of_one_seed_share_tasks_knobs_and_base(tmp_path: Path) -> None:
     for job in comparison(seeds=2).jobs():
         folder = tmp_path / job.name
         folder.mkdir(parents=True)
-        (folder / arms.JOB).write_text(job.model_dump_json())
+        give(folder, job)
         engine = Pretended()
-        arms.finish(folder, engine, lambda line: None)
-        result = load_result(folder)
+        arms.finish_arm(folder, engine, lambda line: None)
+        result = result_of(folder, ArmResult)
         assert result is not None
         if not job.trains:
             first[job.seed] = [result.tasks_hash]
             continue
         hashes = [
             json.loads((folder / place / "evaluation.json").read_text())["tasks_hash"]
-            for place in ("base/gate", "rounds/00/dev", "rounds/00/gate", "rounds/01/gate")
+            for place in ("base/gate", "versions/00/dev", "versions/00/gate", "versions/01/gate")
         ]
-        base = json.loads((folder / "rounds/00/base.json").read_text())["payload"]
+        base = json.loads((folder / "run/base.json").read_text())["payload"]
         base = [base["valid"], job.seed]
         stage, tasks = engine.stages[0]
         shared = [result.tasks_hash, *hashes, base, stage.seed, [task.id for task in tasks]]
@@ -98,7 +99,7 @@ def test_arms_of_one_seed_share_tasks_knobs_and_base(tmp_path: Path) -> None:
 
 def test_fresh_tasks_are_of_dev_and_decided_nothing() -> None:
     for job in comparison().jobs()[:2]:
-        measuring = measuring_of(job.experiment)
+        measuring = gauge_of(job.plan)
         tasks = arms.fresh(measuring, 60)
         assert len(tasks) == 60
         assert {task.split for task in tasks} == {Split.DEV}
@@ -118,18 +119,19 @@ class Wordy:
 def test_tokens_are_all_that_were_read_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coevolve.evolution.measuring.get_policy", lambda *_, **__: (Wordy(), ""))
+    monkeypatch.setattr("coevolve.loop.measure.get_policy", lambda *_, **__: (Wordy(), ""))
     found = {}
     for job in comparison().jobs()[:2]:
         folder = tmp_path / job.name
         folder.mkdir(parents=True)
-        (folder / arms.JOB).write_text(job.model_dump_json())
-        arms.finish(folder, Pretended(), lambda line: None)
-        result = load_result(folder)
+        give(folder, job)
+        arms.finish_arm(folder, Pretended(), lambda line: None)
+        result = result_of(folder, ArmResult)
         assert result is not None
         found[job.arm] = result.tokens
-    # Base, dev and gate of two rounds, a probe between them, fresh tasks; and two trainings.
-    assert found == {"untrained": 40 * 7, "fixed": (40 + 2 * (24 + 40) + 16 + 40) * 7 + 2 * 640}
+    # Base, dev and gate of two versions, fresh tasks; and two trainings. Nothing is probed for
+    # an engineer that changes nothing.
+    assert found == {"untrained": 40 * 7, "fixed": (40 + 2 * (24 + 40) + 40) * 7 + 2 * 640}
 
 
 def test_processes_give_the_table_and_nothing_is_run_twice(
@@ -138,8 +140,8 @@ def test_processes_give_the_table_and_nothing_is_run_twice(
     assert facts(run(comparison(), tmp_path)) == expected
     # A work that cannot succeed shows that no work is done.
     assert facts(run(comparison(), tmp_path, "arms:none")) == expected
-    with pytest.raises(UserError, match=r"experiment\.rounds 2, not 1"):
-        run(comparison(experiment={"policy": "greedy", "rounds": 1}), tmp_path)
+    with pytest.raises(UserError, match=r"plan\.versions 2, not 1"):
+        run(comparison(plan={"policy": "greedy", "versions": 1}), tmp_path)
 
 
 def test_a_failed_arm_stops_no_other_and_is_tried_again(
@@ -165,7 +167,7 @@ def test_a_killed_process_is_begun_again_and_resumes(
 
 
 def test_an_arm_opens_no_ledger_that_another_process_writes(tmp_path: Path) -> None:
-    (tmp_path / arms.JOB).write_text(comparison().jobs()[1].model_dump_json())
+    give(tmp_path, comparison().jobs()[1])
     opened = []
     with ExitStack() as held:
         held.enter_context(WriterLock(tmp_path / "lock").hold())
@@ -175,7 +177,7 @@ def test_an_arm_opens_no_ledger_that_another_process_writes(tmp_path: Path) -> N
                 opened.append((tmp_path / "ledger.db").exists())
                 held.close()
 
-        arms.finish(tmp_path, Pretended(), say)
+        arms.finish_arm(tmp_path, Pretended(), say)
     assert opened == [False]
 
 
@@ -230,7 +232,7 @@ def test_processes_end_with_whoever_started_them(
         [sys.executable, "-c", SCRIPT, str(tmp_path)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
     ) as process:  # fmt: skip
-        until(lambda: list(tmp_path.glob("*/*/rounds/00/train.json")))
+        until(lambda: list(tmp_path.glob("*/*/versions/00/train.json")))
         writers = {int(path.read_text()) for path in tmp_path.glob("*/*/lock") if path.read_text()}
         process.send_signal(number)
         process.wait(30)
@@ -281,7 +283,7 @@ def test_a_lost_machine_changes_nothing(
 
     def kill(line: str, left: float | None) -> None:
         """Once both machines are in the middle of an arm, one is no more, and the rest goes on."""
-        if len(list(tmp_path.glob("*/*/rounds/00/backtest.json"))) == 2 and not killed:
+        if len(list(tmp_path.glob("*/*/generations/01/backtest.json"))) == 2 and not killed:
             places = [path.read_text().split() for path in tmp_path.glob("f*/*/where")]
             (process,) = {int(number) for node, number in places if node == lost.node_id}
             killed.append(line)

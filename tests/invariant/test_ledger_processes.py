@@ -33,7 +33,7 @@ def test_one_writes_and_others_read(tmp_path):
     process = start(HOLD, tmp_path / "run", "alone")
     with Ledger.open(tmp_path / "run") as ledger:
         with pytest.raises(UserError, match=f"run run is going on in process {process.pid};"):
-            ledger.phase(0, "train", dict)
+            ledger.phase("versions/00", "train", dict)
         assert ledger.summary()["process"] == process.pid
         seen, slowest = [0], 0.0
         while len(seen) < 20 or seen[-1] == seen[1]:
@@ -46,15 +46,15 @@ def test_one_writes_and_others_read(tmp_path):
         assert slowest < 30
         finish(process, kill=True)
         assert ledger.summary()["process"] is None
-        assert ledger.phase(0, "train", lambda: {"mine": True}) == {"mine": True}
+        assert ledger.phase("versions/00", "train", lambda: {"mine": True}) == {"mine": True}
 
 
 def test_two_ledgers_in_one_process_are_two_writers(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "PATIENCE_S", 0)
     with Ledger.create(tmp_path / "run", {}) as one, Ledger.open(tmp_path / "run") as other:
         with one.writing(), one.writing(), pytest.raises(UserError, match=f"{os.getpid()}"):
-            other.phase(0, "train", dict)
-        other.phase(0, "train", dict)
+            other.phase("versions/00", "train", dict)
+        other.phase("versions/00", "train", dict)
 
 
 def test_a_forked_process_does_not_keep_a_dead_run_alive(tmp_path):
@@ -64,7 +64,7 @@ def test_a_forked_process_does_not_keep_a_dead_run_alive(tmp_path):
     process.wait(timeout=20)
     try:
         with Ledger.open(tmp_path / "run") as ledger:
-            assert ledger.phase(0, "train", lambda: {"on": 1}) == {"on": 1}
+            assert ledger.phase("versions/00", "train", lambda: {"on": 1}) == {"on": 1}
     finally:
         os.kill(int(children[0]), signal.SIGKILL)
         process.communicate(timeout=20)
@@ -101,7 +101,7 @@ from coevolve.ledger.ledger import Ledger
 with Ledger.create(Path(sys.argv[1]), {}) as ledger, ledger.writing():
     patch = 1
     while True:
-        question = approval.ask(ledger, 0, "patch", {"patch": patch})
+        question = approval.ask(ledger, "run", "patch", {"patch": patch})
         print("ready", flush=True)
         answer = approval.wait(ledger, question, poll_s=0.02)
         if answer.decision != "revise":
@@ -143,15 +143,18 @@ def test_questions(tmp_path):
     with Ledger.create(tmp_path / "run", {}) as ledger:
         with pytest.raises(UserError, match="unknown decision 'yes'; take one of approve, revise"):
             approval.answer(ledger, "yes")
-        question = approval.ask(ledger, 2, "patch", {"a": 1, "b": (2, 3)})
-        assert approval.ask(ledger, 2, "patch", {"b": [2, 3], "a": 1}) == question
+        question = approval.ask(ledger, "versions/02", "patch", {"a": 1, "b": (2, 3)})
+        assert approval.ask(ledger, "versions/02", "patch", {"b": [2, 3], "a": 1}) == question
         assert approval.waiting(ledger) == question
         with pytest.raises(UserError, match=r"an answer to question 7, but to 2; look"):
             approval.answer(ledger, "approve", number=7)
         assert approval.waiting(ledger) == question
-        with pytest.raises(LedgerError, match=r"question 2 of run run \(round 2, patch\) is still"):
-            approval.ask(ledger, 2, "patch", {"a": 2})
-        with pytest.raises(UserError, match="nobody answered question 2"), ledger.writing():
+        with pytest.raises(LedgerError, match=r"question 2 of .* \(versions/02, patch\) is still"):
+            approval.ask(ledger, "versions/02", "patch", {"a": 2})
+        with (
+            pytest.raises(UserError, match=r"question 2 .*\(versions/02, patch\)"),
+            ledger.writing(),
+        ):
             approval.wait(ledger, question, timeout_s=0.01)
         assert ledger.state() == "waiting"
         with Ledger.open(tmp_path / "run") as terminal:

@@ -13,9 +13,9 @@ from synthetic import make_run
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.splits import Split
-from coevolve.evidence.diagnostic import load_suite
 from coevolve.evidence.health import behind_sql
 from coevolve.evidence.locked import Bounds, Locked
+from coevolve.evidence.suite import load_suite
 from coevolve.evidence.views import gather
 
 BOUNDS = Bounds(seconds=60, memory=256 * 1024 * 1024, rows=100, size=100_000)
@@ -49,7 +49,7 @@ def peak(locked: Locked) -> int:
 
 
 def test_a_hundred_hostile_statements_are_refused_and_change_nothing(made, locked, tmp_path):
-    gate = made.folder / "rounds" / "00" / "gate" / "part-00000.parquet"
+    gate = made.folder / "versions" / "00" / "gate" / "part-00000.parquet"
     assert gate.is_file()
     hostile = statements(REFUSED, out=tmp_path, gate=gate, run=made.folder)
     assert len(hostile) >= 100
@@ -95,7 +95,7 @@ def test_the_lock_holds_even_for_statements_that_are_not_judged(made, monkeypatc
     for statement in evidence.statements():
         connection.execute(statement)
     confined.lock(connection, [str(file) for file in evidence.files])
-    gate = made.folder / "rounds" / "00" / "gate" / "part-00000.parquet"
+    gate = made.folder / "versions" / "00" / "gate" / "part-00000.parquet"
     for statement in (
         f"SELECT * FROM read_parquet('{gate}')",
         f"SELECT * FROM glob('{made.folder}/**')",

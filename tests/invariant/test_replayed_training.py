@@ -10,11 +10,11 @@ import numpy as np
 from populations import patch
 from training import lake_tasks, stage
 
+from coevolve.backtests.patch import backtest_stored, replayed
+from coevolve.backtests.stored import read_stored
 from coevolve.domains.registry import get_domain
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
-from coevolve.evolution.backtests.patches import backtest_stored, replayed
-from coevolve.evolution.backtests.stored import read_stored
 from coevolve.harness.filters import TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import BacktestRule

@@ -13,8 +13,8 @@ import pytest
 from processes import alive
 
 from coevolve.core.errors import UserError
-from coevolve.evolution.measuring import measuring_of
-from coevolve.harness.experiment import make_experiment
+from coevolve.harness.plan import make_plan
+from coevolve.loop.measure import gauge_of
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
 from coevolve.sandbox.judging import DEAD, check, program
@@ -418,14 +418,14 @@ def test_no_wall_only_if_it_is_said(monkeypatch):
 
 def test_the_file_of_a_run_may_say_it_too(monkeypatch):
     monkeypatch.setenv("COEVOLVE_SANDBOX", "bubblewrap")
-    silent = make_experiment({"domain": "code"}, "run.toml")
-    measuring_of(silent)
+    silent = make_plan({"domain": "code"}, "run.toml")
+    gauge_of(silent)
     assert bubblewrap.kind() == "bubblewrap"
     assert "sandbox" not in silent.model_dump(mode="json")
-    measuring_of(make_experiment({"domain": "code", "sandbox": "none"}, "run.toml"))
+    gauge_of(make_plan({"domain": "code", "sandbox": "none"}, "run.toml"))
     assert bubblewrap.kind() == "none"
     with pytest.raises(UserError, match=r"run\.toml: sandbox = 'docker': .*'none'"):
-        make_experiment({"domain": "code", "sandbox": "docker"}, "run.toml")
+        make_plan({"domain": "code", "sandbox": "docker"}, "run.toml")
 
 
 @pytest.mark.parametrize(

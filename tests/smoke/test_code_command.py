@@ -1,4 +1,4 @@
-"""The commands on programming tasks: evaluate, make, show, solve, verify, and a run of rounds."""
+"""The commands on programming tasks: evaluate, make, show, solve, verify, and a run."""
 
 import json
 import shutil
@@ -12,15 +12,14 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 EXPERIMENT = """
 name = "programs"
 domain = "code"
-rounds = 2
-start = "default"
+versions = 2
 engineers = ["frontier"]
 [recipe]
 steps = 1
 tasks = 2
 group = 4
 max_tokens = 24
-[measured]
+[target]
 dev = 8
 gate = 8
 max_tokens = 24
@@ -59,14 +58,14 @@ def test_tasks_are_made_shown_and_verified(tmp_path: Path) -> None:
     assert [json.loads(line)["optimal"] for line in found.stdout.splitlines()] == [True, True]
 
 
-def test_a_run_goes_through_its_rounds(tmp_path: Path) -> None:
+def test_a_run_goes_through_its_versions(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="training needs the extra `train`")
     (tmp_path / "code.toml").write_text(EXPERIMENT)
     done = coevolve("run", str(tmp_path / "code.toml"), "-o", str(tmp_path / "run"), "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    assert [past["number"] for past in facts["rounds"]] == [0, 1]
-    assert all(past["verdict"] for past in facts["rounds"])
+    assert [past["number"] for past in facts["versions"]] == [0, 1]
+    assert all(past["verdict"] for past in facts["versions"])
 
 
 def test_without_bubblewrap_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

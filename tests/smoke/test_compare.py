@@ -14,12 +14,12 @@ SMALL = """
 name = "small"
 seeds = 1
 tasks = 16
-[experiment]
-rounds = 1
+[plan]
+versions = 1
 start = "default"
 knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }
 recipe = { steps = 9, tasks = 2, group = 4, max_tokens = 64 }
-[experiment.measured]
+[plan.target]
 dev = 8
 gate = 8
 max_tokens = 64
@@ -52,7 +52,7 @@ def test_a_small_comparison(tmp_path: Path) -> None:
     assert "frontier" in again.stdout
     other = coevolve(*words[:-4], "--steps", "3", "-o", str(tmp_path / "out"))
     assert other.returncode == 2
-    assert "experiment.recipe.steps 2, not 3" in other.stderr
+    assert "plan.recipe.steps 2, not 3" in other.stderr
 
 
 def said_by(*words: str) -> str:
@@ -107,13 +107,13 @@ def test_a_dry_run_refuses_what_a_run_would(tmp_path: Path) -> None:
     ("shared", "said"),
     [
         ('style = "nonsense"', "unknown prompt style 'nonsense'"),
-        ('measured = { knobs = { "nonsense.knob" = 1 } }', "nonsense.knob"),
+        ('target = { knobs = { "nonsense.knob" = 1 } }', "nonsense.knob"),
         ('policy = "greedy"', "policy 'greedy' cannot be trained"),
     ],
 )
 def test_what_no_arm_can_do_leaves_no_folder(tmp_path: Path, shared: str, said: str) -> None:
     file, out = tmp_path / "mine.toml", tmp_path / "out"
-    file.write_text(f'name = "mine"\nseeds = 1\n[experiment]\n{shared}\n[arms]\nfixed = {{}}\n')
+    file.write_text(f'name = "mine"\nseeds = 1\n[plan]\n{shared}\n[arms]\nfixed = {{}}\n')
     for words in (["--dry-run"], ["-o", str(out)]):
         with pytest.raises(UserError, match=said):
             said_by(str(file), *words)

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from coevolve.cli.asking import ask
-from coevolve.cli.evaluating import evaluate
+from coevolve.cli.ask import ask
+from coevolve.cli.evaluate import evaluate
 from coevolve.cli.show import visible
 from coevolve.core.errors import UserError
 

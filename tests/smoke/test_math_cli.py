@@ -101,15 +101,14 @@ def test_tasks_are_shown_solved_and_verified(tmp_path: Path) -> None:
 EXPERIMENT = """
 name = "small"
 domain = "math"
-rounds = 2
-start = "default"
+versions = 2
 engineers = ["frontier"]
 [recipe]
 steps = 1
 tasks = 2
 group = 4
 max_tokens = 16
-[measured]
+[target]
 dev = 8
 gate = 8
 max_tokens = 16
@@ -119,10 +118,10 @@ samples = 2
 """
 
 
-def test_a_run_with_a_local_policy_goes_through_its_rounds(tmp_path: Path) -> None:
+def test_a_run_with_a_local_policy_goes_through_its_versions(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="training needs the extra `train`")
     (tmp_path / "small.toml").write_text(EXPERIMENT)
     done = good("run", tmp_path / "small.toml", "-o", tmp_path / "run", "--json")
     facts = json.loads(done)
-    assert [past["number"] for past in facts["rounds"]] == [0, 1]
-    assert all(past["verdict"] for past in facts["rounds"])
+    assert [past["number"] for past in facts["versions"]] == [0, 1]
+    assert all(past["verdict"] for past in facts["versions"])

@@ -5,16 +5,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pretended import make_run
 from processes import coevolve
-from runs import make_run
+
+from coevolve.loop.loop import run_loop
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "small"
-    rounds = make_run(place, ("prioritised", "random"))
-    rounds.run()
-    rounds.ledger.close()
+    run = make_run(place, scripts=("prioritised", "random"))
+    run_loop(run)
+    run.ledger.close()
     return place
 
 
@@ -37,18 +39,18 @@ def test_numbers_for_scripts(folder: Path, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["bytes"] == (tmp_path / "deep" / "page.html").stat().st_size
     assert (found["state"], found["answer"], found["final"]["n"]) == ("done", "yes", 60)
-    assert [one["number"] for one in found["rounds"]] == [0, 1]
+    assert [one["number"] for one in found["versions"]] == [0, 1]
     assert 0 < found["orchestration"] <= 1
 
 
 def test_a_damaged_run_is_shown_and_said(folder: Path, tmp_path: Path) -> None:
-    (part,) = (folder / "rounds" / "01" / "dev").glob("*.parquet")
+    (part,) = (folder / "versions" / "01" / "dev").glob("*.parquet")
     whole = part.read_bytes()
     part.write_bytes(whole[:100])
     done = report(folder, "-o", tmp_path / "page.html")
     part.write_bytes(whole)
     assert done.returncode == 0
-    assert "rounds/01/dev/part-00000.parquet cannot be read" in done.stderr.replace("\n", "")
+    assert "versions/01/dev/part-00000.parquet cannot be read" in done.stderr.replace("\n", "")
     assert "missing or broken" in (tmp_path / "page.html").read_text("utf-8")
 
 

@@ -1,6 +1,7 @@
-"""`coevolve run` end to end on a small experiment: rounds, verdicts, status, resumption."""
+"""`coevolve run` end to end on a small plan: versions, verdicts, status, resumption."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,9 @@ from processes import coevolve, facts_of
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
-EXPERIMENT = """
+PLAN = """
 name = "small"
-rounds = 2
-start = "default"
+versions = 2
 engineers = ["frontier", "learnability"]
 knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }
 [recipe]
@@ -19,7 +19,7 @@ steps = 1
 tasks = 2
 group = 4
 max_tokens = 64
-[measured]
+[target]
 dev = 16
 gate = 24
 max_tokens = 64
@@ -30,16 +30,16 @@ samples = 2
 """
 
 
-def test_a_run_goes_through_its_rounds_and_is_found_done(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(EXPERIMENT)
+def test_a_run_goes_through_its_versions_and_is_found_done(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(PLAN)
     folder = tmp_path / "run"
     done = coevolve("run", str(tmp_path / "small.toml"), "-o", str(folder), "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     facts = json.loads(done.stdout)
-    assert [past["number"] for past in facts["rounds"]] == [0, 1]
-    assert all(past["verdict"] for past in facts["rounds"])
+    assert [past["number"] for past in facts["versions"]] == [0, 1]
+    assert all(past["verdict"] for past in facts["versions"])
     assert Path(facts["policy"]).is_dir() or facts["policy"] == "pocket"
-    trained = json.loads((folder / "rounds" / "00" / "train.json").read_text())["payload"]
+    trained = json.loads((folder / "versions" / "00" / "train.json").read_text())["payload"]
     assert sum(cell["n"] for cell in trained["cells"]) == 8  # 2 tasks, 4 attempts
     assert sum(cell["groups"] for cell in trained["cells"]) == 2
     assert facts_of("resume", folder) == facts
@@ -52,14 +52,14 @@ def test_a_run_goes_through_its_rounds_and_is_found_done(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("rounds = 2", "rounds = 0"),
+        ("versions = 2", "versions = 0"),
         ('engineers = ["frontier", "learnability"]', 'engineers = ["frontir"]'),
         ("steps = 1", "stepps = 1"),
         ("dev = 16", "dev = 'many'"),
     ],
 )
-def test_mistakes_in_an_experiment_are_named(tmp_path: Path, change: str, said: str) -> None:
-    (tmp_path / "bad.toml").write_text(EXPERIMENT.replace(change, said))
+def test_mistakes_in_a_plan_are_named(tmp_path: Path, change: str, said: str) -> None:
+    (tmp_path / "bad.toml").write_text(PLAN.replace(change, said))
     done = coevolve("run", str(tmp_path / "bad.toml"), "-o", str(tmp_path / "run"))
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
@@ -67,8 +67,40 @@ def test_mistakes_in_an_experiment_are_named(tmp_path: Path, change: str, said: 
     assert not (tmp_path / "run" / "ledger.db").exists()
 
 
-def test_the_shipped_experiment_is_valid() -> None:
-    from coevolve.cli.running import DEMO
-    from coevolve.harness.experiment import load_experiment
+def test_a_moved_run_is_extended_and_measured(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(PLAN)
+    first, moved = tmp_path / "run", tmp_path / "elsewhere" / "moved"
+    plan = [str(tmp_path / "small.toml"), "--versions", "1"]
+    assert facts_of("run", *plan, "-o", first)["versions"][0]["verdict"]
+    moved.parent.mkdir()
+    first.rename(moved)
+    facts = facts_of("resume", moved, "--versions", 2)
+    assert [one["number"] for one in facts["versions"]] == [0, 1]
+    assert facts_of("final", moved, "--tasks", 8)["tasks"] == 8
+    assert facts_of("status", moved)["faults"] == []
+    inside = [path for path in moved.rglob("*.json") if str(tmp_path) in path.read_text("utf-8")]
+    assert not inside, "nothing in the folder names where it lies"
+    (gone,) = (moved / "versions" / "01" / "stage").glob("policy")
+    shutil.rmtree(gone)
+    lost = coevolve("resume", str(moved), "--versions", "3")
+    assert lost.returncode == 2 or facts["versions"][1]["verdict"] == "reverted"
+    again = coevolve("resume", str(moved), "--retrain", "--json")
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert "its weights are not those" not in again.stderr
+    assert gone.is_dir()
 
-    assert load_experiment(DEMO).name == "demo"
+
+def test_a_plan_is_explained() -> None:
+    rows = facts_of("run", "tree", "--explain", "--set", "knobs.agents2.share=1", "--seed", 4)
+    found = {one["setting"]: one for one in rows}
+    assert (found["seed"]["value"], found["seed"]["where"]) == (4, "command line")
+    assert found["knobs"]["where"] == "command line"
+    assert found["accept"] == {"setting": "accept", "value": "better", "where": "tree.toml"}
+    assert found["reach"]["where"] == "default"
+
+
+def test_the_shipped_plan_is_valid() -> None:
+    from coevolve.cli.run import PLAN as NAME
+    from coevolve.harness.plan import load_plan
+
+    assert load_plan(NAME).name == "rounds"

@@ -12,8 +12,7 @@ from repositories import committed, shop
 EXPERIMENT = """
 name = "small"
 domain = "swe"
-rounds = 1
-start = "default"
+versions = 1
 engineers = ["frontier"]
 knobs = { "turns.limit" = 4 }
 [recipe]
@@ -21,7 +20,7 @@ steps = 1
 tasks = 2
 group = 2
 max_tokens = 64
-[measured]
+[target]
 dev = 8
 gate = 8
 max_tokens = 32
@@ -78,10 +77,10 @@ def test_a_source_without_tests_is_one_line(environment: dict[str, str], tmp_pat
 
 
 @pytest.mark.slow
-def test_a_run_of_rounds(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_run(environment: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="training needs the extra `train`")
     (tmp_path / "small.toml").write_text(EXPERIMENT)
     folder = tmp_path / "run"
     done = coevolve(environment, "run", str(tmp_path / "small.toml"), "-o", str(folder), "--json")
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [past["number"] for past in json.loads(done.stdout)["rounds"]] == [0]
+    assert [past["number"] for past in json.loads(done.stdout)["versions"]] == [0]

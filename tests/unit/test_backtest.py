@@ -1,17 +1,28 @@
-"""The backtest: the incumbent stays unless a proposal is better beyond doubt."""
+"""The backtest of designs: the harness stays unless a design is better beyond doubt."""
 
 import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import pytest
+from populations import patch
+from pretended import SMALL, make_run
 from test_gate import attempt
 
+from coevolve.backtests.probe import INCUMBENT, Candidate, forgotten, measure
 from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
-from coevolve.evidence.cells import cells_of, merged
-from coevolve.evolution.backtest import Candidate, backtest, forgotten
-from coevolve.harness.rules import BacktestRule
+from coevolve.harness.patch import patched
+from coevolve.loop import backtest
+from coevolve.loop.propose import Design
+from coevolve.loop.run import Run
+from coevolve.store.cells import cells_of, merged
+from coevolve.store.phases import Tests as Backtests
 
 SPACE = get_domain("lake").space
+Rates = dict[int, float]
 
 
 def answers(rates: dict[int, float], tasks: int, seed: int, samples: int = 4) -> list[Rollout]:
@@ -27,70 +38,130 @@ def answers(rates: dict[int, float], tasks: int, seed: int, samples: int = 4) ->
     ]
 
 
-def choose(incumbent: dict[int, float], challenger: dict[int, float], **rule: float) -> str:
-    one = Candidate("incumbent", SPACE.defaults())
-    other = Candidate("frontier", SPACE.random(1), "because")
-    rates = {id(one.knobs): incumbent, id(other.knobs): challenger}
-
-    def answer(knobs: Knobs) -> list[Rollout]:
-        return answers(rates[id(knobs)], 40, 5)
-
-    choice = backtest(one, [other], answer, BacktestRule(**rule), 0)
-    assert len(choice.probes) == 2
-    assert choice.as_json()["chosen"] == choice.chosen.name
-    assert choice.chosen.name in choice.words or "incumbent stays" in choice.words
-    return choice.chosen.name
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run that has not begun: its first policy is the parent."""
+    return make_run(tmp_path / "run", factors=["all"])
 
 
-def test_without_a_proposal_that_is_what_is_said() -> None:
-    one = Candidate("incumbent", SPACE.defaults())
-    choice = backtest(one, [], lambda _: answers({3: 0.5}, 40, 5), BacktestRule(), 0)
-    assert choice.words.startswith("there are no other knobs to try: the incumbent stays. ")
+def design(run: Run, author: str, holes: float) -> Design:
+    """One for the knobs; how they are answered is told by their holes."""
+    knobs = SPACE.parse({**SMALL, "size3.hole_ratio": holes})
+    return of(run, author, "knobs", dict(knobs))
 
 
-def test_more_signal_wins() -> None:
-    assert choose({3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}, most_forgotten=1) == "frontier"
+def of(run: Run, author: str, factor: str, value: Any) -> Design:
+    change = patch(factor, value)
+    return Design(change, patched(run.harness(None), change), author)
 
 
-def test_several_proposals_of_one_engineer_are_told_apart() -> None:
-    one, worse, better = (
-        Candidate(name, SPACE.random(seed))
-        for seed, name in enumerate(("incumbent", "policy", "policy"))
-    )
-    rates = {id(one.knobs): 0.95, id(worse.knobs): 1.0, id(better.knobs): 0.5}
-    choice = backtest(
-        one, [worse, better], lambda knobs: answers({3: rates[id(knobs)]}, 40, 5), BacktestRule(), 0
-    )
-    assert choice.chosen is better
-    assert choice.words.startswith("policy #2 is taken. incumbent: ")
-    assert "; policy #1: " in choice.words
+def chosen(
+    run: Run, designs: Sequence[Design], rates: Mapping[float, Rates], **rule: Any
+) -> tuple[Backtests, list[Knobs]]:
+    """What becomes of designs where knobs with so many holes are answered so, and what is probed;
+    those in force have a share of 0.2."""
+    asked: list[Knobs] = []
+
+    def probe(checkpoint: str, knobs: Knobs, *_: object) -> list[Rollout]:
+        assert checkpoint == run.plan.policy
+        asked.append(knobs)
+        return answers(rates[knobs["size3.hole_ratio"]], 40, 5)
+
+    run.gauge.probe = probe  # type: ignore[method-assign,assignment]
+    changed = run.plan.backtest.model_copy(update={"on": True, "tasks": 8, **rule})
+    run.plan = run.plan.model_copy(update={"backtest": changed})
+    return backtest.tested(run, 1, None, designs, []), asked
 
 
-def test_less_or_equal_signal_does_not() -> None:
-    assert choose({3: 0.5}, {3: 0.0}) == "incumbent"
-    assert choose({3: 0.5}, {3: 0.5}) == "incumbent"
-    assert choose({3: 0.5}, {3: 1.0}) == "incumbent"
+def taken(found: Backtests) -> list[int]:
+    """The places of the designs that are trained."""
+    return [place for place, one in enumerate(found.tried) if not one.refused]
 
 
-def test_forgetting_what_is_solved_is_held_against_a_proposal() -> None:
-    assert choose({3: 1.0, 8: 0.1}, {8: 0.5}, most_forgotten=0.5) == "incumbent"
-    assert choose({3: 1.0, 8: 0.1}, {3: 1.0, 8: 0.5}, most_forgotten=0.5) == "frontier"
-    one, other = Candidate("incumbent", SPACE.defaults()), Candidate("frontier", SPACE.random(1))
-    rates = {id(one.knobs): {3: 1.0, 8: 0.1}, id(other.knobs): {8: 0.5}}
-    choice = backtest(
-        one, [other], lambda knobs: answers(rates[id(knobs)], 40, 5), BacktestRule(), 0
-    )
-    assert "leaves out too much of what is solved: the incumbent stays" in choice.words
+def choose(run: Run, incumbent: Rates, challenger: Rates, **rule: float) -> str:
+    other = design(run, "frontier", 0.25)
+    found, asked = chosen(run, [other], {0.2: incumbent, 0.25: challenger}, **rule)
+    assert [knobs["size3.hole_ratio"] for knobs in asked] == [0.2, 0.25]
+    (one,) = found.tried
+    assert one.backtest
+    assert one.backtest.passed != bool(one.refused)
+    assert one.backtest.words in found.words
+    assert found.spent.rollouts == sum(160 * len(rates) for rates in (incumbent, challenger))
+    return INCUMBENT if one.refused else one.author
+
+
+def test_without_a_proposal_that_is_what_is_said(run: Run) -> None:
+    found, asked = chosen(run, [], {})
+    assert (found.words, found.tried, asked) == ("nothing else to try", (), [])
+
+
+def test_more_signal_wins(run: Run) -> None:
+    assert choose(run, {3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}, most_forgotten=1) == "frontier"
+
+
+def test_several_proposals_of_one_engineer_are_told_apart(run: Run) -> None:
+    designs = [design(run, "policy", holes) for holes in (0.25, 0.3)]
+    rates = {0.2: {3: 0.95}, 0.25: {3: 1.0}, 0.3: {3: 0.5}}
+    found, _ = chosen(run, designs, rates)
+    assert taken(found) == [1]
+    assert found.tried[0].refused.startswith("rejected by its backtest: ")
+    assert found.tried[1].patch is designs[1].patch
+    assert found.spent.rollouts == 3 * 160, "what is probed twice is paid for once"
+
+
+def test_of_several_that_pass_the_one_with_most_signal_is_taken(run: Run) -> None:
+    designs = [design(run, name, holes) for name, holes in (("one", 0.25), ("other", 0.3))]
+    rates = {0.2: {3: 0.98}, 0.25: {3: 0.85}, 0.3: {3: 0.5}}
+    found, _ = chosen(run, designs, rates)
+    tests = [one.backtest for one in found.tried if one.backtest]
+    assert [one.passed for one in tests] == [True, True]
+    assert taken(found) == [1]
+    assert found.tried[0].refused == backtest.NOT_NEEDED
+
+
+def test_what_is_preferred_to_knobs_is_tried_before_anything_is_probed(run: Run) -> None:
+    designs = [of(run, "rules", "recipe.kl", 0.01), design(run, "frontier", 0.25)]
+    found, asked = chosen(run, designs, {})
+    assert (taken(found), asked) == ([0], [])
+    assert found.tried[1].refused == backtest.NOT_NEEDED
+    assert found.tried[1].backtest is None
+    after, _ = chosen(run, designs[::-1], {0.2: {3: 0.5}, 0.25: {3: 0.0}})
+    assert taken(after) == [1], "where knobs do not pass, the next is taken"
+
+
+def test_less_or_equal_signal_does_not(run: Run) -> None:
+    assert choose(run, {3: 0.5}, {3: 0.0}) == INCUMBENT
+    assert choose(run, {3: 0.5}, {3: 0.5}) == INCUMBENT
+    assert choose(run, {3: 0.5}, {3: 1.0}) == INCUMBENT
+
+
+def test_forgetting_what_is_solved_is_held_against_a_proposal(run: Run) -> None:
+    before: Rates = {3: 1.0, 8: 0.1}
+    assert choose(run, before, {8: 0.5}, most_forgotten=0.5) == INCUMBENT
+    assert choose(run, before, {3: 1.0, 8: 0.5}, most_forgotten=0.5) == "frontier"
+    found, _ = chosen(run, [design(run, "frontier", 0.25)], {0.2: before, 0.25: {8: 0.5}})
+    tests = found.tried[0].backtest
+    assert tests
+    assert tests.measures["forgotten"].value == 1
+    assert "leaves out 100% of what is solved" in tests.words
     lost = forgotten(cells_of(answers({8: 0.5}, 40, 1)), cells_of(answers({3: 1.0}, 40, 1)))
     assert (lost.value, lost.successes == lost.n) == (1.0, True)
     assert 0 < lost.low < lost.high == 1
 
 
-def test_switched_off_it_takes_the_first_proposal() -> None:
-    one, other = Candidate("incumbent", SPACE.defaults()), Candidate("wild", SPACE.random(3))
-    rule = BacktestRule(on=False)
-    assert backtest(one, [other], lambda _: [], rule, 0).chosen.name == "wild"
-    assert backtest(one, [], lambda _: [], rule, 0).chosen.name == "incumbent"
+def test_switched_off_it_takes_the_first_proposal(run: Run) -> None:
+    designs = [design(run, name, holes) for name, holes in (("wild", 0.25), ("tame", 0.3))]
+    found, asked = chosen(run, designs, {}, on=False)
+    assert (taken(found), asked) == ([0], [])
+    assert chosen(run, [], {}, on=False)[0].tried == ()
+
+
+def test_what_is_in_force_is_neither_better_nor_worse_than_itself() -> None:
+    rollouts = answers({3: 0.5}, 40, 1)
+    found = measure(Candidate(INCUMBENT, SPACE.defaults()), rollouts, rollouts, 0)
+    assert (found.better, found.forgotten.successes) == (0.5, 0)
+    assert found.alive.n == 40
+    assert found.signal.low < found.signal.mean < found.signal.high
 
 
 def test_cells_count_groups_and_merge() -> None:

@@ -6,16 +6,15 @@ from typing import Any
 import pytest
 from arms import comparison
 
-from coevolve.cli.compared import FILE, begin
-from coevolve.cluster.comparing import begun, on_disk
+from coevolve.cli.comparison_table import FILE, begin
+from coevolve.cluster.compare import begun, on_disk
 from coevolve.core.errors import UserError
-from coevolve.core.files import replace_file
 from coevolve.dashboard.web.pages.compare import compared
-from coevolve.domains.registry import get_domain
 from coevolve.engineers.context import VARIANTS
-from coevolve.evolution.arms import JOB
-from coevolve.evolution.assembly import check
 from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
+from coevolve.loop.create import check
+from coevolve.policies.models import check_trainable
+from coevolve.store.jobs import give
 
 
 def test_arms_change_what_they_name_and_nothing_else() -> None:
@@ -24,11 +23,11 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
     )
     assert one.seeds == (3, 5)
     assert one.reference == "fixed"
-    fixed, opened = one.experiment_of("fixed", 5), one.experiment_of("open", 5)
+    fixed, opened = one.plan_of("fixed", 5), one.plan_of("open", 5)
     assert (fixed.engineers, opened.engineers) == (("fixed",), ("frontier",))
     assert (fixed.gate.on, opened.gate.on, opened.gate.margin) == (True, False, fixed.gate.margin)
     assert fixed.seed == opened.seed == 5
-    assert fixed.measured == opened.measured
+    assert fixed.target == opened.target
     assert [job.name for job in one.jobs()] == [
         "untrained/seed-3", "fixed/seed-3", "open/seed-3",
         "untrained/seed-5", "fixed/seed-5", "open/seed-5",
@@ -45,11 +44,11 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
         ({"arms": {"a/b": {}}}, "a/b"),
         ({"arms": {"untrained": {}}}, "untrained"),
         ({"arms": {"a": {"seed": 3}}}, "arm a sets seed"),
-        ({"arms": {"a": {}, "b": {"measured": {"dev": 99}}}}, "arm b sets measured"),
+        ({"arms": {"a": {}, "b": {"target": {"dev": 99}}}}, "arm b sets target"),
         ({"arms": {"a": {"enginers": ["fixed"]}}}, "enginers"),
-        ({"arms": {"a": {}, "b": {"rounds": 3}}}, "arm b trains on 192 rollouts and a on 128"),
-        ({"experiment": {"rounds": 0}}, "rounds"),
-        ({"experiment": {"budget": {"rollouts": 9}}}, "arm fixed has budget = {'rollouts': 9}"),
+        ({"arms": {"a": {}, "b": {"versions": 3}}}, "arm b trains on 192 rollouts and a on 128"),
+        ({"plan": {"versions": 0}}, "versions"),
+        ({"plan": {"budget": {"rollouts": 9}}}, "arm fixed has budget = {'rollouts': 9}"),
         ({"arms": {"a": {}, "b": {"budget": {"seconds": 1}}}}, "arm b has budget"),
         ({"tasks": 1}, "tasks"),
         ({"sedes": 1}, "sedes"),
@@ -63,16 +62,25 @@ def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
 
 def test_equal_rollouts_in_another_shape_may_be_compared() -> None:
     found = comparison(arms={"a": {}, "b": {"recipe": {"steps": 4, "tasks": 2}}})
-    assert found.experiment_of("b", 0).recipe.steps == 4
+    assert found.plan_of("b", 0).recipe.steps == 4
+
+
+def test_twins_and_controls_are_trained_too() -> None:
+    tree = {"start_from": "base", "accept": "better", "versions": 3}
+    with pytest.raises(UserError, match="arm tree trains on 256 rollouts and a on 192"):
+        comparison(arms={"a": {"versions": 3}, "tree": tree})
+    control = {"control": True, "versions": 3, "width": 2}
+    found = comparison(arms={"a": {"versions": 4}, "tree": tree, "control": control})
+    assert [job.arm for job in found.jobs()] == ["untrained", "a", "tree", "control"]
 
 
 def test_expected_rollouts() -> None:
     untrained, fixed, *_ = comparison().jobs()
     assert expected(untrained) == (0, 0, 40)
-    # two rounds of 2 x 4 x 8; one backtest of up to 5; gate 3 times, dev twice, fresh tasks
-    assert expected(fixed) == (128, 5 * 8 * 2, 3 * 40 + 2 * 24 + 40)
-    measured = {"dev": 24, "gate": 40, "samples": 3}
-    twice = comparison(experiment={"rounds": 2, "measured": measured}).jobs()
+    # two versions of 2 x 4 x 8; one backtest of up to 7; gate 3 times, dev twice, fresh tasks
+    assert expected(fixed) == (128, 7 * 8 * 2, 3 * 40 + 2 * 24 + 40)
+    target = {"dev": 24, "gate": 40, "samples": 3}
+    twice = comparison(plan={"versions": 2, "target": target}).jobs()
     assert [expected(job).measure for job in twice[:2]] == [3 * 40, 3 * (3 * 40 + 2 * 24 + 40)]
 
 
@@ -82,8 +90,8 @@ def test_shipped_comparisons_are_valid(name: str) -> None:
     assert found.name == name
     assert found.reference == "fixed"
     for job in found.jobs():
-        assert job.experiment.policy == ("smollm2" if name == "language" else "pocket")
-        check(job.experiment, get_domain(job.experiment.domain))
+        assert job.plan.policy == ("smollm2" if name == "language" else "pocket")
+        check(job.plan, lambda *_: None)
 
 
 def test_the_paper_is_among_them() -> None:
@@ -92,15 +100,15 @@ def test_the_paper_is_among_them() -> None:
         "fixed", "uniform", "learnability", "bandit", "ceiling", "frontier", "policy", "base",
     } <= set(main.arms)  # fmt: skip
     context = load_comparison("context", {})
-    assert {arm: context.experiment_of(arm, 0).context for arm in VARIANTS} == VARIANTS
+    assert {arm: context.plan_of(arm, 0).context for arm in VARIANTS} == VARIANTS
 
 
 def test_the_command_line_changes_and_selects(tmp_path: Path) -> None:
-    changes = {"seeds": [7], "experiment": {"recipe": {"steps": "2"}, "rounds": 1}}
+    changes = {"seeds": [7], "plan": {"recipe": {"steps": "2"}, "versions": 1}}
     found = load_comparison("main", changes, ["frontier", "fixed"])
     assert list(found.arms) == ["fixed", "frontier"]
-    experiment = found.experiment_of("frontier", 7)
-    assert (experiment.rounds, experiment.recipe.steps, experiment.recipe.tasks) == (1, 2, 16)
+    plan = found.plan_of("frontier", 7)
+    assert (plan.versions, plan.recipe.steps, plan.recipe.tasks) == (1, 2, 16)
     with pytest.raises(UserError, match="did you mean 'frontier'"):
         load_comparison("main", {}, ["frontir"])
     with pytest.raises(UserError, match="did you mean 'main'"):
@@ -117,7 +125,7 @@ def test_names_in_an_arm_are_checked_before_anything_runs() -> None:
         {"name": "x", "seeds": 1, "arms": {"a": {"context": ["F", "Q"]}}}, "test"
     )
     with pytest.raises(UserError, match="unknown context module 'Q'"):
-        check(wrong.experiment_of("a", 0), get_domain("lake"))
+        check(wrong.plan_of("a", 0), check_trainable)
 
 
 def test_models_are_found_from_anywhere_and_noticed_if_they_change(
@@ -127,16 +135,14 @@ def test_models_are_found_from_anywhere_and_noticed_if_they_change(
     for name in ("pocket", "mine", "theirs", "frontier"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
-    shipped = comparison(experiment={"policy": "pocket"}, arms={"a": {}})
-    assert {job.experiment.policy for job in on_disk(shipped.jobs())} == {"pocket"}
-    own = comparison(
-        experiment={"policy": "mine"}, arms={"a": {"engineers": ["./theirs", "frontier"]}}
-    )
+    shipped = comparison(plan={"policy": "pocket"}, arms={"a": {}})
+    assert {job.plan.policy for job in on_disk(shipped.jobs())} == {"pocket"}
+    own = comparison(plan={"policy": "mine"}, arms={"a": {"engineers": ["./theirs", "frontier"]}})
     before = on_disk(own.jobs())
-    assert {job.experiment.policy for job in before} == {str(tmp_path / "mine")}
-    assert before[1].experiment.engineers == (str(tmp_path / "theirs"), "frontier")
+    assert {job.plan.policy for job in before} == {str(tmp_path / "mine")}
+    assert before[1].plan.engineers == (str(tmp_path / "theirs"), "frontier")
     folder = tmp_path / "out"
-    replace_file(folder / JOB, before[1].model_dump_json().encode())
+    give(folder, before[1])
     begun(folder, before[1])
     (tmp_path / "mine" / "model.safetensors").write_bytes(b"trained again")
     with pytest.raises(UserError, match="holds another arm: weights"):

@@ -4,35 +4,55 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pretended import STEPS, TREE, Listed, make_run, metrics, temperature
 from pyarrow import parquet
-from runs import STEPS, make_run, metrics
 from test_gate import attempt
-from trees import Listed, make_tree
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Rollout
+from coevolve.core.splits import Split
 from coevolve.dashboard.boards import boards_of
-from coevolve.dashboard.curves import mean
-from coevolve.dashboard.decisions import probe_of
+from coevolve.dashboard.curves import curves_of, mean
 from coevolve.dashboard.facts import Facts, facts_of
+from coevolve.dashboard.knobs import knobs_of
 from coevolve.dashboard.record import Record, read_record
-from coevolve.dashboard.timing import gaps, phase_time, timing_of
+from coevolve.dashboard.tasks import held_out
+from coevolve.dashboard.timing import gaps
 from coevolve.evaluation.paired import paired
-from coevolve.evolution.measuring import Measuring
+from coevolve.harness.budget import Spent
+from coevolve.harness.plan import Plan
+from coevolve.harness.proposal import Proposal
 from coevolve.ledger import approval
 from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
 from coevolve.ledger.payload import LARGE
+from coevolve.loop.loop import run_loop
+from coevolve.loop.measure import Gauge
+from coevolve.store.cells import Cell
+from coevolve.store.lineage import Lineage, lineage_of
+from coevolve.store.phases import Dev, Propose
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run: better, then worse and reverted, then the same again."""
+    """A finished run: better, then worse and reverted, then the same again. The engineer's knobs
+    are taken, since there is no backtest to refuse them."""
     folder = tmp_path_factory.mktemp("runs") / "made"
-    rounds = make_run(folder, backtest={"tasks": 8, "samples": 2, "confidence": 0.5})
-    rounds.run()
-    rounds.ledger.close()
+    run = make_run(folder)
+    run_loop(run)
+    run.ledger.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run in which every version begins again: one is better, two are worse."""
+    folder = tmp_path_factory.mktemp("runs") / "tree"
+    patches = [temperature(0.9), temperature(0.8), temperature(0.7)]
+    run = make_run(folder, Listed(*patches), **{**TREE, "width": 2})
+    run_loop(run)
+    run.ledger.close()
     return folder
 
 
@@ -55,27 +75,42 @@ def valid(folder: Path) -> dict[str, bool]:
 
 
 def test_the_headline_is_what_the_rollouts_say(made: Path, facts: Facts) -> None:
-    base, final = valid(made / "base" / "gate"), valid(made / "rounds" / "02" / "gate")
+    base, final = valid(made / "base" / "gate"), valid(made / "versions" / "02" / "gate")
     head = facts.headline
     assert (head.base.successes, head.base.n) == (sum(base.values()), 60)
     assert (head.final.successes, head.final.n) == (sum(final.values()), 60)
-    change = sum(final[task] - base[task] for task in base) / 60
-    assert head.change.mean == pytest.approx(change)
+    change = head.standing.change
     expected = paired([float(base[task]) for task in base], [float(final[task]) for task in base])
-    assert head.change == expected
+    assert (change.mean, change.n, change.p) == (expected.mean, 60, expected.p)
+    assert change.low <= expected.low  # it allows for the choice among three versions
+    assert change.high >= expected.high
+    with Ledger.open(made) as ledger:
+        assert change == lineage_of(ledger).nodes[2].gate.base.change
     assert head.answer == "yes"
-    assert f"n {head.change.n}" in head.sentence
-    assert (head.kept, head.finished, head.planned, head.final_round) == (2, 3, 3, 2)
+    assert f"n {change.n}" in head.sentence
+    assert (head.kept, head.judged, head.planned, head.standing.version) == (2, 3, 3, 2)
+    assert head.policy == "run:versions/02/stage/policy"
     with Ledger.open(made) as ledger:
         rollouts = spent_so_far(ledger).rollouts
     assert rollouts >= 60 + 3 * (32 + 60)
     assert [(one.name, one.used, one.limit) for one in head.spent if one.limit] == [
-        ("rollouts", rollouts, 1000)
+        ("rollouts", rollouts, 10_000)
     ]
 
 
+def test_whether_engineers_helped_is_told_apart_from_training(facts: Facts, tree: Path) -> None:
+    said = facts.headline.engineers
+    assert "before anybody proposed anything: +33.3 points" in said
+    assert "None of 2 versions with a proposed change is better beyond chance" in said
+    assert "training is part of any gain" in said
+    said = facts_of(tree).headline.engineers
+    assert "before anybody proposed anything: +0.0 points" in said
+    assert "1 of 3 versions with a proposed change is better beyond chance (version 1)" in said
+    assert "trained as long" in said
+
+
 def test_boards_are_those_that_failed_and_now_succeed(made: Path, facts: Facts) -> None:
-    base, final = valid(made / "base" / "gate"), valid(made / "rounds" / "02" / "gate")
+    base, final = valid(made / "base" / "gate"), valid(made / "versions" / "02" / "gate")
     fixed = {task for task in base if not base[task] and final[task]}
     lost = {task for task in base if base[task] and not final[task]}
     boards = facts.boards
@@ -89,12 +124,13 @@ def test_boards_are_those_that_failed_and_now_succeed(made: Path, facts: Facts) 
         assert 'class="violation"' not in pair.after.svg
 
 
-def test_rounds_say_what_the_ledger_says(made: Path, facts: Facts) -> None:
-    assert [one.verdict.keep for one in facts.rounds] == [True, False, True]
-    for one in facts.rounds:
-        rates = valid(made / "rounds" / f"{one.number:02d}" / "gate")
+def test_versions_say_what_the_ledger_says(made: Path, facts: Facts) -> None:
+    assert [one.verdict for one in facts.versions] == ["kept", "reverted", "kept"]
+    assert [one.version.parent for one in facts.versions] == [None, 0, 0]
+    for one in facts.versions:
+        rates = valid(made / "versions" / f"{one.number:02d}" / "gate")
         assert (one.gate.successes, one.gate.n) == (sum(rates.values()), len(rates))
-        dev = valid(made / "rounds" / f"{one.number:02d}" / "dev")
+        dev = valid(made / "versions" / f"{one.number:02d}" / "dev")
         assert (one.dev.successes, one.dev.n) == (sum(dev.values()), len(dev))
         table = one.evidence[0]
         assert sum(total[1] for _, _, total in table.rows) == one.dev.n
@@ -102,62 +138,90 @@ def test_rounds_say_what_the_ledger_says(made: Path, facts: Facts) -> None:
         assert (sum(c[0] for c in cells), sum(c[1] for c in cells)) == one.dev[:2]
         assert sum(n for _, n in table.failures) == one.dev.n - one.dev.successes
         assert not one.missing
-    assert (facts.rounds[0].evidence[0].down, facts.rounds[0].evidence[0].across) == (
-        "size × holes", "agents × wait",
-    )  # fmt: skip
+    first = facts.versions[0].evidence[0]
+    assert (first.down, first.across) == ("size × holes", "agents × wait")
+
+
+def test_what_a_version_changed_is_told_and_nothing_else(facts: Facts, tree: Path) -> None:
+    assert [one.changed for one in facts.versions] == ["nothing: the start", "knobs", "knobs"]
+    ((name, lines),) = facts.versions[1].diffs
+    assert name == "knobs"
+    names = {line.text.split()[1] for line in lines}
+    assert names == {"size3.hole_ratio", "size4.hole_ratio"}
+    assert facts.versions[0].diffs == ()
+    grown = facts_of(tree).versions
+    assert [one.changed for one in grown[1:]] == ["recipe.temperature"] * 3
+    assert [line.text for line in grown[1].diffs[0][1][1:]] == ["-1.0", "+0.9"]
+    assert [one.against for one in grown] == [
+        "the first policy", "version 0", "version 0", "version 1",
+    ]  # fmt: skip
+    assert grown[1].backtest.passed
+
+
+def test_a_version_that_was_trained_on_changed_nothing(tmp_path: Path) -> None:
+    backtest = {"tasks": 8, "samples": 2, "confidence": 1.0}
+    run = make_run(tmp_path / "run", backtest=backtest)
+    run_loop(run)
+    facts = facts_of(tmp_path / "run")
+    assert [one.changed for one in facts.versions[1:]] == ["nothing: trained on"] * 2
+    assert [one.diffs for one in facts.versions] == [(), (), ()]
+    assert not any(any(one.changed) for f in facts.levels.families for one in f.levels)
+    ((tried, version),) = facts.generations[0].tried
+    assert (version, tried.author) == (None, "saying")
+    assert "not surely more signal" in tried.refused
+    assert facts.generations[0].versions == (1,)
 
 
 def test_proposals_are_shown_as_they_were_projected(made: Path, facts: Facts) -> None:
-    first, second = facts.rounds[0].attempts[0].said
+    first, second = facts.generations[0].attempts[0].said
     assert first.explanation == "more holes"
     assert second.failure.startswith("had no second idea")
     asked = {one.knob: one for one in first.asked}
     with Ledger.open(made) as ledger:
-        probes = ledger.find("phase/0/backtest").payload["probes"]
-    assert [probe["name"] for probe in probes] == ["incumbent", "saying"]
+        before, after = (one.harness.knobs for one in lineage_of(ledger).versions[:2])
     for name in ("size3.hole_ratio", "size4.hole_ratio"):
-        assert asked[name].wish == "raise"
-        assert asked[name].before == probes[0]["knobs"][name]
-        assert asked[name].after == pytest.approx(probes[1]["knobs"][name])
+        assert asked[name].before == before[name]
+        assert asked[name].after == pytest.approx(after[name])
+        assert float(asked[name].wish) == pytest.approx(before[name] + 0.075)
     assert asked["no.such"].before is None
-    assert [probe.changed for probe in facts.rounds[0].choice.probes] == [0, 2]
-    assert sum(probe.taken for probe in facts.rounds[0].choice.probes) == 1
+    ((_, version),) = facts.generations[0].tried
+    assert version == 1
 
 
-def test_one_of_several_proposals_of_an_engineer_is_taken(made: Path) -> None:
-    with Ledger.open(made) as ledger:
-        value = ledger.find("phase/0/backtest").payload
-    knobs = {"chosen": "saying", "knobs": value["probes"][1]["knobs"]}
-    other = {**value["probes"][1], "knobs": value["probes"][0]["knobs"]}
-    assert probe_of(value["probes"][1], knobs, None).taken
-    assert not probe_of(other, knobs, None).taken
-    assert not probe_of(value["probes"][0], knobs, None).taken
-
-
-def test_knobs_follow_the_choices(made: Path, facts: Facts) -> None:
-    with Ledger.open(made) as ledger:
-        chosen = [ledger.find(f"phase/{n}/backtest").payload["knobs"] for n in (0, 1)]
+def test_knobs_are_those_of_the_versions(made: Path, facts: Facts) -> None:
+    knobs = knobs_of(read_record(made))
     levels = {one.name: one for family in facts.levels.families for one in family.levels}
     holes = levels["size3.hole_ratio"]
-    assert holes.values[1:] == [knobs["size3.hole_ratio"] for knobs in chosen]
+    assert holes.values == [one["size3.hole_ratio"] for one in knobs]
     assert holes.values[0] == 0.2
-    assert holes.changed[1] == (chosen[0]["size3.hole_ratio"] != 0.2)
+    assert holes.changed == [False, True, True]  # both grew from the first
+    assert holes.trail == [0.2, *holes.values[1:]]
     assert "size20.hole_ratio" not in levels
     assert "path_length.min = 1" in facts.levels.still
 
 
-def test_curves_run_over_all_rounds(facts: Facts) -> None:
-    curves = {curve.key: curve.values for curve in facts.curves.curves}
-    assert facts.curves.total == 3 * STEPS
-    assert facts.curves.bounds == [(0.5, 0), (STEPS + 0.5, 1), (2 * STEPS + 0.5, 2)]
-    assert curves["reward"][STEPS + 1] == pytest.approx(metrics(1, 2)["reward"])
-    assert set(curves["speed"]) == {2000.0}
-    assert "32 rollouts per step" in facts.curves.curves[0].of
+def test_curves_of_training_that_goes_on_are_laid_end_to_end(facts: Facts) -> None:
+    curves = facts.curves
+    assert not curves.again
+    assert curves.total == 3 * STEPS
+    assert [one.steps[0] for one in curves.curves] == [1, STEPS + 1, 2 * STEPS + 1]
+    reward = curves.curves[1].values["reward"]
+    assert reward[1] == pytest.approx(metrics(1, 2)["reward"])
+    assert set(curves.curves[0].values["speed"]) == {2000.0}
+    assert "32 rollouts per step" in curves.panels[0].of
+
+
+def test_curves_of_versions_that_begin_again_share_their_steps(tree: Path) -> None:
+    curves = curves_of(read_record(tree))
+    assert curves.again
+    assert [one.version for one in curves.curves] == [0, 1, 2, 3]
+    assert {tuple(one.steps) for one in curves.curves} == {tuple(range(1, STEPS + 1))}
 
 
 def event(number: int, kind: str, at: float, **more: object) -> Event:
     time = f"2026-01-01T00:00:{at:06.3f}+00:00"
-    values = {"round": 0, "phase": None, "started": None, "seconds": None, "payload": {}, **more}
+    values = {"place": "run", "phase": None, "started": None, "seconds": None, "payload": {},
+              **more}  # fmt: skip
     return Event(number=number, kind=kind, time=time, **values)
 
 
@@ -171,32 +235,21 @@ def test_time_between_phases_waiting_and_broken_off() -> None:
     assert gaps(events) == pytest.approx((1 + 1 + 0.25, 10.5, 3.5 + 10))
 
 
-def test_work_inside_phases_is_what_they_recorded(facts: Facts, made: Path) -> None:
-    spent = {"spent": {"rollouts": 8, "seconds": 9.0}}
-    whole = phase_time(event(1, "phase", 10, phase="train", seconds=10.0, payload=spent), 0.0)
-    assert (whole.recorded, whole.rest) == (True, 1.0)
-    only = phase_time(event(1, "phase", 10, phase="dev", seconds=10.0), 4.0)
-    assert (only.recorded, only.work, only.rest) == (False, {"draw": 4.0}, 6.0)
-    before = phase_time(event(1, "phase", 10, phase="dev", seconds=1.0), 4.0)
-    assert before.rest == 0.0
-    timing = facts.timing
+def test_versions_that_train_together_are_one_part_of_the_time(tree: Path) -> None:
+    timing = facts_of(tree).timing
     assert not timing.bound
-    with Ledger.open(made) as ledger:
+    with Ledger.open(tree) as ledger:
         seconds = sum(one.seconds for one in ledger.events("phase"))
     assert timing.running_s == pytest.approx(seconds + timing.between_s)
     assert timing.share == pytest.approx(1 - sum(timing.kinds.values()) / timing.running_s)
-
-
-def test_a_share_that_was_recorded_whole_is_no_bound(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path, {}) as ledger:
-        ledger.phase(0, "train", lambda: {"spent": {"seconds": 0.0}})
-    timing = timing_of(read_record(tmp_path), {})
-    assert not timing.bound
-    assert timing.share == pytest.approx(1.0)
+    parts = {one.where: one for one in timing.parts}
+    assert parts["version 0"].phases == ("version", "train", "dev", "noise", "gate")
+    assert parts["versions 1 to 2"].phases == ("version", "train", "dev", "gate")
+    assert set(parts["versions 1 to 2"].work) == {"generate and train", "evaluate"}
 
 
 def test_what_a_person_sent_back_is_shown_with_the_note(tmp_path: Path) -> None:
-    rounds = make_run(tmp_path / "run", ("greedy", "greedy"), approval=["proposal"])
+    run = make_run(tmp_path / "run", scripts=("greedy", "greedy"), approval=["design"])
     answers = iter([("revise", "fewer, please"), ("approve", "")])
 
     def answering(line: str) -> None:
@@ -204,20 +257,20 @@ def test_what_a_person_sent_back_is_shown_with_the_note(tmp_path: Path) -> None:
             with Ledger.open(tmp_path / "run") as ledger:
                 approval.answer(ledger, *next(answers))
 
-    rounds.say = answering
-    rounds.run()
-    attempts = facts_of(tmp_path / "run").rounds[0].attempts
-    assert [attempt.note for attempt in attempts] == ["", "fewer, please"]
-    assert facts_of(tmp_path / "run").headline.answer == "unclear"
+    run.say = answering
+    run_loop(run)
+    facts = facts_of(tmp_path / "run")
+    assert [attempt.note for attempt in facts.generations[0].attempts] == ["", "fewer, please"]
+    assert facts.headline.answer == "unclear"
 
 
 def test_what_a_model_was_shown_is_shown(tmp_path: Path) -> None:
-    edit = {"knob": "detour.max", "action": "raise"}
-    said = {"explanation": "so", "edits": [edit], "shown": "By size: 3 of 9"}
-    proposed = {"proposals": {"policy": [said]}}
-    with Ledger.create(tmp_path, {}) as ledger:
-        ledger.phase(0, "propose", lambda: proposed)
-    (attempt,) = facts_of(tmp_path).rounds[0].attempts
+    said = Proposal(words="so", shown="By size: 3 of 9")
+    with make_run(tmp_path / "run").ledger as ledger:
+        phase = Propose(proposals={"policy": (said,)})
+        ledger.phase("generations/01", "propose", lambda: phase.model_dump(mode="json"))
+    (generation,) = facts_of(tmp_path / "run").generations
+    (attempt,) = generation.attempts
     assert attempt.context == {"policy": "By size: 3 of 9"}
     assert [said.engineer for said in attempt.said] == ["policy"]
 
@@ -227,81 +280,99 @@ class Broken(Exception):
 
 
 def test_an_unfinished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Measuring, *_: object) -> None:
+    def fail(self: Gauge, *_: object) -> None:
         raise Broken("no more memory")
 
-    monkeypatch.setattr(Measuring, "probe", fail)
-    rounds = make_run(tmp_path / "run", backtest={"tasks": 8, "samples": 2})
+    monkeypatch.setattr(Gauge, "probe", fail)
+    run = make_run(tmp_path / "run", backtest={"tasks": 8, "samples": 2})
     with pytest.raises(Broken):
-        rounds.run()
+        run_loop(run)
     facts = facts_of(tmp_path / "run")
     assert (facts.state, facts.reason) == ("failed", "Broken: no more memory")
-    assert facts.headline.final_round == 0
-    assert facts.rounds[0].missing == ("backtest",)
-    assert facts.levels.rounds == [0]
+    assert facts.headline.standing.version == 0
+    (generation,) = facts.generations
+    assert generation.attempts
+    assert (generation.tried, generation.versions) == ((), ())
+    assert facts.levels.versions == [0]
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     make_run(tmp_path / "run").ledger.close()
     facts = facts_of(tmp_path / "run")
-    assert (facts.headline.answer, facts.rounds, facts.boards) == ("unknown", (), None)
+    assert (facts.headline.answer, facts.versions, facts.boards) == ("unknown", (), None)
+    assert facts.headline.standing.line == "no evidence"
     assert facts.timing.share is None
 
 
 def test_half_a_parquet_file(copied: Path) -> None:
-    (part,) = (copied / "rounds" / "02" / "gate").glob("*.parquet")
+    (part,) = (copied / "versions" / "02" / "gate").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:500])
     facts = facts_of(copied)
-    assert facts.headline.answer == "unknown"
-    assert facts.headline.base.n == 60
-    assert facts.rounds[2].gate is None
-    assert facts.rounds[2].verdict.keep
+    assert facts.headline.answer == "yes"  # the ledger has what it says
+    assert facts.boards is None
     assert any("02/gate/part-00000.parquet cannot be read" in text for text in facts.problems)
 
 
 def test_lost_files(copied: Path) -> None:
-    shutil.rmtree(copied / "rounds" / "01" / "stage")
+    shutil.rmtree(copied / "versions" / "01" / "stage")
     shutil.rmtree(copied / "base")
     facts = facts_of(copied)
     assert facts.headline.base.n == 60  # the ledger has it, too
-    assert facts.headline.change is None
     said = "\n".join(facts.problems)
-    for part in ("base/gate", "checkpoint of round 1", "round 1 has no steps.jsonl"):
+    for part in ("base/gate", "checkpoint of version 1", "version 1 has no steps.jsonl"):
         assert part in said
     assert facts.curves.total == 2 * STEPS
 
 
 def test_a_cut_off_line_of_metrics(copied: Path) -> None:
-    steps = copied / "rounds" / "00" / "stage" / "steps.jsonl"
+    steps = copied / "versions" / "00" / "stage" / "steps.jsonl"
     steps.write_text(steps.read_text()[:-30])
     facts = facts_of(copied)
     assert facts.curves.total == 3 * STEPS - 1
     assert any("line 4 is cut off" in text for text in facts.problems)
 
 
-def test_a_lost_payload_and_one_that_was_changed(tmp_path: Path) -> None:
-    with Ledger.create(tmp_path, {}) as ledger:
-        large = {"words": "kept: better", "keep": True, "rest": "x" * LARGE}
-        ledger.phase(0, "gate", lambda: large)
-        ledger.phase(0, "dev", lambda: {**large, "keep": False})
-    for file in (tmp_path / "files").iterdir():
+def test_a_payload_that_was_changed_is_not_used(made: Path, tmp_path: Path) -> None:
+    """The rest of the run is shown, and what is lost is named."""
+    with make_run(tmp_path / "run").ledger as ledger, Ledger.open(made) as whole:
+        for one in whole.events("phase"):
+            payload = one.payload
+            if (one.place, one.phase) == ("versions/00", "dev"):
+                cells = [Cell(labels={"size": n}, n=1, valid=1, optimal=0, reward=1.0)
+                         for n in range(LARGE // 90)]  # fmt: skip
+                payload = Dev(cells=tuple(cells), cases=()).model_dump(mode="json")
+            ledger.phase(one.place, one.phase, lambda payload=payload: payload)
+    for file in (tmp_path / "run" / "files").iterdir():
         file.write_text("{}")
-    with Ledger.open(tmp_path) as ledger:
-        events, problems = ledger.salvage()
-    assert [e.payload.get("words") for e in events if e.kind == "phase"] == ["kept: better"] * 2
-    assert len(problems) == 2
-    assert "was changed after it was recorded" in problems[0]
-    facts = facts_of(tmp_path)
-    assert facts.rounds[0].verdict.words == "kept: better"
-    assert set(problems) <= set(facts.problems)
+    facts = facts_of(tmp_path / "run")
+    assert any("was changed after it was recorded" in text for text in facts.problems)
+    assert facts.versions[0].missing == ("dev",)
+    assert [one.verdict for one in facts.versions] == ["kept", "reverted", "kept"]
+
+
+def test_what_follows_a_changed_event_is_not_used(copied: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(copied / "ledger.db") as database:
+        database.execute("DROP TRIGGER nothing_changes")
+        found = database.execute(
+            "SELECT number FROM events WHERE place = 'versions/01' AND phase = 'gate' "
+            "AND kind = 'phase'"
+        ).fetchone()
+        database.execute("UPDATE events SET seconds = 1.5 WHERE number = ?", found)
+    facts = facts_of(copied)
+    assert facts.state == "broken"
+    assert [one.verdict for one in facts.versions] == ["kept", ""]
+    assert any(f"event {found[0]}" in text for text in facts.problems)
 
 
 def test_without_its_ledger_a_run_is_read_from_the_copies(copied: Path) -> None:
     (copied / "ledger.db").write_bytes(b"no ledger" * 1000)
     facts = facts_of(copied)
     assert facts.state == "unknown"
-    assert [one.verdict.keep for one in facts.rounds] == [True, False, True]
+    assert [one.verdict for one in facts.versions] == ["kept", "reverted", "kept"]
     assert facts.headline.answer == "yes"
+    assert facts.plan is not None  # from the job of the first version
     assert facts.timing.share is None
     assert any("the ledger cannot be read" in text for text in facts.problems)
 
@@ -311,13 +382,11 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
         facts_of(tmp_path)
 
 
-def test_the_configuration_of_a_tree_is_understood(tmp_path: Path) -> None:
-    tree = make_tree(tmp_path / "run", Listed(), approval=["design"])
-    tree.ledger.close()
-    record = read_record(tmp_path / "run")
+def test_held_out_tasks_are_made_again(made: Path) -> None:
+    record = read_record(made)
+    assert held_out(record, Split.GATE).keys() == valid(made / "base" / "gate").keys()
+    assert held_out(record, Split.DEV).keys() == valid(made / "versions/00/dev").keys()
     assert record.problems == []
-    assert record.experiment is not None
-    assert record.experiment.recipe.group == 4
 
 
 def test_a_film_is_of_the_attempt_whose_failure_is_told() -> None:
@@ -335,7 +404,7 @@ def test_a_film_is_of_the_attempt_whose_failure_is_told() -> None:
             for sample in range(2)
         ]
 
-    record = Record(Path(), (), {}, None, None, "done", [], {})
+    record = Record(Path(), (), None, Lineage(Plan()), None, "done", {}, Spent(), "", [])
     found = boards_of(record, tried(False, "before"), tried(True, "after"))
     assert found is not None
     (pair,) = found.pairs

@@ -6,12 +6,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from runs import HOSTILE, make_run
+from pretended import HOSTILE, Saying, make_run
+from served import PATCHES, tree_run
 
 from coevolve.dashboard.boards import still
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.report import SCRIPTS, STATIC, fingerprint, render, write_report
+from coevolve.harness.harness import Harness
+from coevolve.harness.version import Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.loop.loop import run_loop
+from coevolve.store.phases import Grown
 
 LOADING = {"img", "iframe", "object", "embed", "link", "base", "form", "video", "audio", "image",
            "use", "foreignobject"}  # fmt: skip
@@ -52,10 +57,10 @@ class Page(HTMLParser):
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Facts:
     """A run whose policy and engineer write markup."""
     folder = tmp_path_factory.mktemp("runs") / "a <b> & 'c'"
-    rounds = make_run(folder, ("prioritised", "greedy"), words=HOSTILE + "\ud800", policy="hostile")
-    rounds.run()
-    rounds.ledger.note("stopped", reason=HOSTILE)
-    rounds.ledger.close()
+    run = make_run(folder, Saying(HOSTILE), ("prioritised", "greedy"), policy="hostile")
+    run_loop(run)
+    run.ledger.note("stopped", reason=HOSTILE + "\ud800")
+    run.ledger.close()
     return facts_of(folder)._replace(name=HOSTILE, problems=(HOSTILE,))
 
 
@@ -67,7 +72,7 @@ def text(hostile: Facts) -> str:
 def test_markup_is_shown_as_text(text: str, hostile: Facts) -> None:
     page = Page(text)
     assert len(page.scripts) == 2
-    assert json.loads(page.scripts[0])["steps"] == hostile.curves.steps
+    assert json.loads(page.scripts[0])["curves"][1]["steps"] == hostile.curves.curves[1].steps
     assert "alert(" not in page.scripts[0] + page.scripts[1]
     assert not LOADING.intersection(page.tags)
     assert [name for name, _ in page.attributes if name.startswith("on")] == []
@@ -79,10 +84,10 @@ def test_markup_is_shown_as_text(text: str, hostile: Facts) -> None:
 
 
 def test_hidden_and_half_characters_do_no_harm(hostile: Facts, tmp_path: Path) -> None:
-    assert "\u202e" not in hostile.rounds[0].attempts[0].said[0].explanation
+    assert "\u202e" not in hostile.generations[0].attempts[0].said[0].explanation
     facts = write_report(Path(hostile.folder), tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert facts.reason == HOSTILE
+    assert facts.reason.startswith(HOSTILE[:40])
     assert "alert(1)" in page
 
 
@@ -115,7 +120,8 @@ def test_the_policy_names_exactly_the_script_and_the_style(text: str) -> None:
 
 def test_every_section_is_there_and_small_enough(text: str) -> None:
     page = Page(text)
-    sections = {"headline", "training", "boards", "knobs", "rounds", "round-0", "round-1", "time"}
+    sections = {"headline", "training", "boards", "knobs", "versions", "version-0", "version-1",
+                "generation-1", "time"}  # fmt: skip
     assert sections <= set(page.ids)
     assert len(text) < 2_000_000
     assert page.tags.count("svg") > 10
@@ -146,7 +152,28 @@ def test_pictures_that_only_show_are_kept() -> None:
 
 def test_a_page_of_almost_nothing(tmp_path: Path) -> None:
     with Ledger.create(tmp_path, {"name": "empty"}) as ledger:
-        ledger.phase(0, "gate", dict)
+        ledger.phase("versions/00", "gate", dict)
     words = "".join(Page(render(facts_of(tmp_path))).words)
-    assert "Not recorded: train, dev, propose, backtest" in words
+    assert "the plan is lost" in words
+    assert "No version has begun" in words
     assert "No training step was written down" in words
+
+
+def test_a_version_that_has_only_begun_says_what_is_not_there(tmp_path: Path) -> None:
+    with make_run(tmp_path / "run").ledger as ledger:
+        grown = Grown(version=Version(number=0, parent=None, harness=Harness()), code="")
+        ledger.phase("versions/00", "version", lambda: grown.model_dump(mode="json"))
+    words = "".join(Page(render(facts_of(tmp_path / "run"))).words)
+    assert "Not recorded: train, dev, gate" in words
+
+
+def test_a_tree_says_what_each_version_changed(tmp_path: Path) -> None:
+    tree_run(tmp_path / "tree")
+    text = render(facts_of(tmp_path / "tree"))
+    words = "".join(Page(text).words)
+    for factor, _ in PATCHES.values():
+        assert f"Changed{factor}, by rules" in words.replace("\n", "").replace("  ", "")
+    assert "Nobody" not in words
+    assert "less signal" in words  # why one was refused
+    assert "+ size5.data_ratio = " in words
+    assert words.count("size4.hole_ratio") == 0  # what did not change is not in a diff

@@ -10,36 +10,26 @@ import pytest
 from populations import keep_training, mixed, patch
 from scipy.stats import mannwhitneyu
 
-from coevolve.evidence.diagnostic import Diagnostic, load_suite, read_file
+from coevolve.diagnostics.grid import grid
+from coevolve.diagnostics.keeping import as_toml, keep_trials, refused_trials
+from coevolve.diagnostics.need import needs_diagnostic
+from coevolve.diagnostics.replay import replay
+from coevolve.diagnostics.screening import agreement, from_grid
+from coevolve.diagnostics.separation import Readings, alike, labels_of, least_p_value, separations
+from coevolve.diagnostics.thresholds import best_cut, cut_p_value
+from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
 from coevolve.evidence.health import Diagnosis
-from coevolve.evolution.diagnostics.grid import grid
-from coevolve.evolution.diagnostics.keeping import as_toml, keep_trials, refused_trials
-from coevolve.evolution.diagnostics.need import needs_diagnostic
-from coevolve.evolution.diagnostics.replay import replay
-from coevolve.evolution.diagnostics.screening import agreement, from_grid
-from coevolve.evolution.diagnostics.separation import (
-    Readings,
-    alike,
-    labels_of,
-    least_p_value,
-    separations,
-)
-from coevolve.evolution.diagnostics.thresholds import best_cut, cut_p_value
-from coevolve.evolution.diagnostics.trials import (
-    Occasion,
-    Trial,
-    try_diagnostics,
-    try_threshold,
-)
+from coevolve.evidence.suite import load_suite, read_file
+from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import DiagnosticRule
-from coevolve.harness.version import Judged, Version
+from coevolve.harness.version import Verdict, Version
 
 BAD = (2, 4, 5, 7)
 VERSIONS = 9
 
 
-def version(number: int, verdict: Judged | None) -> Version:
+def version(number: int, verdict: Verdict | None) -> Version:
     change = None if verdict == "root" else patch("reward", "tests")
     return Version(number=number, parent=None, patch=change, harness=Harness(), verdict=verdict)
 
@@ -316,7 +306,9 @@ def test_a_diagnostic_is_grown_without_any_model(run: Path, tmp_path: Path) -> N
     assert 0 < len(chosen) <= 0.05 * 126
     assert {one.name for one in chosen} < {one.name for one in proposed}
     trials = try_diagnostics(chosen, occasion(folder))
-    assert trials == [Trial.model_validate_json(trial.model_dump_json()) for trial in trials]
+    assert trials == [
+        DiagnosticTrial.model_validate_json(trial.model_dump_json()) for trial in trials
+    ]
     accepted = [trial.diagnostic for trial in trials if trial.accepted]
     assert "mean_failed_shortcut_train_high" in [one.name for one in accepted]
     assert all("shortcut" in one.name or "wrong" in one.name for one in accepted)
@@ -341,5 +333,5 @@ def test_small_things() -> None:
     assert alike({1: 1.0, 2: 2.0, 3: 3.0}, {1: 3.0, 2: 2.0, 3: 1.0, 4: 9.0}) == (-1.0, 3)
     assert alike({1: 1.0, 2: 1.0}, {1: 3.0, 2: 2.0}) == (0.0, 2)
     assert least_p_value({1: True, 2: True, 3: False}) == pytest.approx(1 / 3)
-    chosen = [version(0, "root"), version(1, "rejected"), version(2, None), version(3, "pruned")]
-    assert labels_of(chosen) == {0: True, 3: False}
+    chosen = [version(0, "root"), version(1, "kept"), version(2, None), version(3, "pruned")]
+    assert labels_of(chosen) == {0: True, 1: True, 3: False}

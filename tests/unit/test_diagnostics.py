@@ -8,13 +8,19 @@ import pytest
 pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
 
 from reference import reference
-from synthetic import keep, make_run, rollout
+from synthetic import judged, keep, make_run, record, rollout
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split
-from coevolve.evidence.diagnostic import load_suite, read_file
+from coevolve.engines.base import Result
 from coevolve.evidence.health import Diagnosis, trend_of
+from coevolve.evidence.suite import load_suite, read_file
+from coevolve.harness.harness import Harness
+from coevolve.harness.version import Version
+from coevolve.ledger.ledger import Ledger
+from coevolve.store.paths import version_place
+from coevolve.store.phases import Grown, Train
 
 SHARE = """
 [low_share]
@@ -77,11 +83,9 @@ def test_the_rollouts_behind_a_diagnostic_are_those_it_counts(tmp_path):
 def planted(folder, change):
     """A run of two versions with 80 train and 80 dev rollouts each; `change` edits one of them."""
     rng, made = random.Random(0), make_run(folder, 0, versions=0)
-    from coevolve.ledger.ledger import Ledger
-
     with Ledger.open(folder) as ledger, ledger.writing():
         for version in range(2):
-            place = folder / "rounds" / f"{version:02d}"
+            name = version_place(version)
             for source, split in (("train", Split.TRAIN), ("dev", Split.DEV)):
                 made_here = []
                 for index in range(80):
@@ -97,10 +101,14 @@ def planted(folder, change):
                         group=f"{step}/{index // 4}" if step >= 0 else "",
                     )  # fmt: skip
                     made_here.append(change(one, version, source))
-                name = "stage/rollouts/step-000000-0" if source == "train" else "dev/part-00000"
-                keep(made, version, source, made_here, place / name)
-            ledger.phase(version, "train", lambda: {"result": {}})
-            ledger.phase(version, "gate", lambda: {"keep": True, "words": "kept"})
+                part = "stage/rollouts/step-000000-0" if source == "train" else "dev/part-00000"
+                keep(made, version, source, made_here, folder / name / part)
+            parent = version - 1 if version else None
+            grown = Version(number=version, parent=parent, harness=Harness())
+            trained = Train(result=Result(policy=f"p{version}", steps=4), cells=())
+            record(ledger, name, "version", Grown(version=grown, code=""))
+            record(ledger, name, "train", trained)
+            record(ledger, name, "gate", judged("kept", parent))
     return folder
 
 

@@ -11,6 +11,7 @@ from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.domains.lake.knobs import SPACE
+from coevolve.engineers.base import REACH
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.context import MODULES, VARIANTS, compose, variant
 from coevolve.engineers.fence import FENCE, clean, cut, fenced
@@ -218,8 +219,8 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
     (proposal,) = ModelEngineer("llm", policy, VARIANTS["V6"]).propose(
         rich(note="leave\x07 10x10 alone"), 1
     )
-    assert proposal.edits[0].knob == "size8.hole_ratio"
-    assert proposal.explanation == "8x8 fails: 60 of 100"
+    assert proposal.patch.value == pytest.approx({"size8.hole_ratio": 0.3 - REACH * 0.5})
+    assert proposal.patch.hypothesis == proposal.words == "8x8 fails: 60 of 100"
     text = policy.asked[0][0].messages[1].content
     for part in ("valid: 135 of 300", "- size8.hole_ratio = 0.3 (from 0 to 0.5", '"edits": ['):
         assert part in text
@@ -238,7 +239,7 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
 def test_a_whole_configuration_is_taken_as_it_is():
     policy = Script('{"explanation": "n = 100", "knobs": {"size8.hole_ratio": 1e300, "x": 1}}')
     (proposal,) = ModelEngineer("llm", policy, ("F",), "whole").propose(rich(), 1)
-    assert proposal.knobs == {"size8.hole_ratio": 1e300, "x": 1.0}
+    assert proposal.patch.value == {"size8.hole_ratio": 1e300, "x": 1.0}
     assert "Give every knob" in policy.asked[0][0].messages[1].content
     knobs = json.loads(policy.asked[0][1].json_schema)["properties"]["knobs"]
     assert "size8.hole_ratio" in knobs["required"]
@@ -266,7 +267,7 @@ def test_a_wrong_answer_is_repaired_once():
 def test_answers_that_cannot_be_used_are_failures(text, failure):
     (proposal,) = ModelEngineer("llm", Script(text), ("F",)).propose(rich(), 1)
     assert failure in proposal.failure
-    assert not proposal.edits
+    assert proposal.patch is None
 
 
 def test_a_policy_that_cannot_be_asked_is_an_error():

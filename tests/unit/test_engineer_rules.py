@@ -11,17 +11,18 @@ from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knob, KnobSpace
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.engineers.bandit import BanditEngineer
-from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engineers.base import MOST_WORDS, Edit, View, change_knobs, proposal_of
 from coevolve.engineers.ceiling import CeilingEngineer
 from coevolve.engineers.fixed import FixedEngineer
 from coevolve.engineers.frontier import MAINTENANCE, FrontierEngineer
 from coevolve.engineers.learnability import LearnabilityEngineer
 from coevolve.engineers.random_knobs import RandomEngineer
-from coevolve.engineers.reach import apply, within
+from coevolve.engineers.reach import apply, edited, with_edits, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
-from coevolve.engineers.signals import evidence
+from coevolve.engineers.signals import evidence, standing
 from coevolve.engineers.target import TargetEngineer
 from coevolve.engineers.uniform import UniformEngineer
+from coevolve.harness.proposal import Proposal
 
 TOY = KnobSpace(
     (
@@ -51,40 +52,58 @@ edits = st.builds(
     value=st.one_of(st.none(), st.floats(), st.floats(0, 1)),
 )
 proposals = st.one_of(
-    st.builds(Proposal, knobs=st.dictionaries(names, anything, max_size=40)),
-    st.builds(Proposal, edits=st.lists(edits, max_size=12).map(tuple)),
+    st.dictionaries(names, anything, max_size=40),
+    st.lists(edits, max_size=12).map(tuple),
 )
+"""Knobs, or edits of them."""
+
+
+def reached(wanted, incumbent, reach):
+    """What knobs, or edits, come to."""
+    return (with_edits if isinstance(wanted, tuple) else apply)(wanted, incumbent, reach)
 
 
 @settings(max_examples=150)
 @given(proposals, st.integers(0, 3), st.sampled_from([0.01, 0.1, 0.25, 1.0]))
-def test_whatever_comes_in_the_result_is_valid_and_within_the_region(proposal, seed, reach):
+def test_whatever_comes_in_the_result_is_valid_and_within_the_region(wanted, seed, reach):
     incumbent = SPACE.random(seed) if seed else SPACE.defaults()
-    result = apply(proposal, incumbent, reach)
+    result = reached(wanted, incumbent, reach)
     assert dict(SPACE.parse(dict(result))) == dict(result)
     assert within(result, SPACE.project({}, base=incumbent), reach)
 
 
 def test_nothing_proposed_is_the_incumbent():
     incumbent = SPACE.random(7)
-    assert apply(Proposal(), incumbent, 0.2) is incumbent
-    assert apply(Proposal(failure="prose"), incumbent, 0.2) is incumbent
-    assert apply(Proposal(knobs={"nonsense": 1, "size3.hole_ratio": "x"}), incumbent, 0.2) is (
-        incumbent
-    )
-    assert apply(Proposal(edits=(Edit(knob="hole", action="raise"),)), incumbent, 0.2) is incumbent
+    assert apply({}, incumbent, 0.2) is incumbent
+    assert apply({"nonsense": 1, "size3.hole_ratio": "x"}, incumbent, 0.2) is incumbent
+    assert with_edits((), incumbent, 0.2) is incumbent
+    assert with_edits((Edit(knob="hole", action="raise"),), incumbent, 0.2) is incumbent
+    assert edited((Edit(knob="size3.hole_ratio", action="set"),), incumbent, 0.2) == {}
+
+
+def test_what_changes_nothing_is_no_patch():
+    assert change_knobs({}, "as it was") == Proposal(words="as it was")
+    said = change_knobs({"hints": 3}, "", "me").patch
+    assert (said.factor, said.value, said.author) == ("knobs", {"hints": 3}, "me")
+    assert len(change_knobs({"hints": 3}, "x" * 9_999).patch.hypothesis) == MOST_WORDS
+
+
+def test_a_bare_patch_is_a_proposal_of_it():
+    said = change_knobs({"hints": 3}, "fewer hints")
+    assert proposal_of(said) is said
+    assert proposal_of(said.patch) == said
 
 
 def test_a_huge_proposal_is_taken_in_time():
     huge = {f"knob{number}": number for number in range(200_000)}
-    result = apply(Proposal(knobs={**huge, "size3.hole_ratio": 0.3}), SPACE.defaults(), 0.2)
+    result = apply({**huge, "size3.hole_ratio": 0.3}, SPACE.defaults(), 0.2)
     assert result["size3.hole_ratio"] == 0.3
 
 
 @pytest.mark.parametrize("reach", [0, -1, 2, math.nan])
 def test_a_region_must_be_a_part(reach):
     with pytest.raises(UserError, match="reach"):
-        apply(Proposal(), SPACE.defaults(), reach)
+        apply({}, SPACE.defaults(), reach)
 
 
 def test_steps_of_edits_follow_the_region():
@@ -93,30 +112,30 @@ def test_steps_of_edits_follow_the_region():
         Edit(knob="a.depth", action="raise"),
         Edit(knob="c.share", action="raise"),
     )
-    result = apply(Proposal(edits=edits), TOY.defaults(), 0.1)
+    result = with_edits(edits, TOY.defaults(), 0.1)
     assert result["hints"] == pytest.approx(4)
     assert result["a.depth"] == 4  # a tenth of eight levels is less than one, and one is the least
     assert result["c.share"] == pytest.approx(0.02 / 1.02)
     twice = (Edit(knob="hints", action="raise"),) * 5
-    assert apply(Proposal(edits=twice), TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
+    assert with_edits(twice, TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
 
 
 def test_shares_that_are_set_stay_as_set():
     edits = (Edit(knob="a.share", action="set", value=0.6),)
-    result = apply(Proposal(edits=edits), TOY.defaults(), 0.2)
+    result = with_edits(edits, TOY.defaults(), 0.2)
     assert result["a.share"] == pytest.approx(0.6)
     assert result["b.share"] == pytest.approx(0.4)
 
 
 def test_at_most_the_region_of_a_group_changes_hands():
-    result = apply(Proposal(knobs={"a.share": 0, "b.share": 0, "c.share": 1}), TOY.defaults(), 0.2)
+    result = apply({"a.share": 0, "b.share": 0, "c.share": 1}, TOY.defaults(), 0.2)
     assert [result[f"{kind}.share"] for kind in "abc"] == pytest.approx([0.4, 0.4, 0.2])
 
 
 def test_a_change_that_drags_others_out_of_the_region_is_left_out():
     incumbent = SPACE.parse({"size3.data_ratio": 1, "size3.hole_ratio": 0.5})
     wanted = {"agents5.share": 0.1, "size3.wait_ratio": 0.55}
-    result = apply(Proposal(knobs=wanted), incumbent, 0.1)
+    result = apply(wanted, incumbent, 0.1)
     assert result["agents5.share"] == 0  # five agents need a 3x3 board with hardly any holes
     assert result["size3.hole_ratio"] == 0.5
     assert result["size3.wait_ratio"] == 0.55
@@ -124,7 +143,8 @@ def test_a_change_that_drags_others_out_of_the_region_is_left_out():
 
 def proposed(engineer, seen, reach=1.0):
     (proposal,) = engineer.propose(seen, 1)
-    return apply(proposal, seen.incumbent, reach)
+    assert not proposal.failure
+    return apply(proposal.patch.value if proposal.patch else {}, seen.incumbent, reach)
 
 
 def share(knobs, size):
@@ -153,9 +173,9 @@ def test_fixed_keeps_everything():
 def test_random_follows_the_seed_and_the_round():
     seen = mixed_view()
     (one,), (two,) = RandomEngineer().propose(seen, 1), RandomEngineer().propose(seen, 2)
-    assert one.knobs != two.knobs
+    assert one.patch.value != two.patch.value
     later = seen._replace(history=(*seen.history, finished(1)))
-    assert RandomEngineer().propose(later, 1)[0].knobs != one.knobs
+    assert RandomEngineer().propose(later, 1)[0].patch.value != one.patch.value
 
 
 def test_uniform_shares_out_evenly_and_leaves_difficulty_alone():
@@ -251,10 +271,8 @@ def test_frontier_backs_off_the_dead_and_maintains_the_solved():
 
 def test_frontier_says_why_with_numbers():
     (proposal,) = FrontierEngineer().propose(mixed_view(), 1)
-    assert "size 5: 0 of 60 valid, 100 % of 12 groups dead: share 0.333 → 0.183" in (
-        proposal.explanation
-    )
-    assert "size3.hole_ratio 0.2 → 0.275" in proposal.explanation
+    assert "size 5: 0 of 60 valid, 100 % of 12 groups dead: share 0.333 → 0.183" in proposal.words
+    assert "size3.hole_ratio 0.2 → 0.275" in proposal.patch.hypothesis
 
 
 def test_frontier_prefers_live_groups():
@@ -289,7 +307,7 @@ def test_frontier_turns_round_after_a_reverted_round():
     result = proposed(FrontierEngineer(), seen)
     assert result["size3.hole_ratio"] == pytest.approx(0.15)
     assert share(result, 4) < 1 / 3 < share(result, 3)
-    assert "round 1 was taken back" in FrontierEngineer().propose(seen, 1)[0].explanation
+    assert "round 1 was taken back" in FrontierEngineer().propose(seen, 1)[0].words
 
 
 def test_frontier_takes_smaller_steps_after_each_reverted_round():
@@ -314,9 +332,12 @@ def test_other_domains_work_unchanged(name):
     assert result["hints"] < 5
 
 
-def test_a_training_that_was_stopped_says_nothing_of_the_knobs_in_force():
-    cells = [cell({"size": 3}, valid, 60) for valid in (30, 0)]
-    tried = [finished(number, train=(one,), dev=(cells[0],)) for number, one in enumerate(cells)]
-    stopped = tried[1].model_copy(update={"verdict": "stopped"})
-    assert evidence(tried[1]).valid == 0
-    assert evidence(stopped).valid == 30
+def test_a_training_that_was_taken_back_says_nothing_of_the_knobs_in_force():
+    kept, failed = (
+        finished(number, train=(cell({"size": 3}, valid, 60),), verdict=verdict)
+        for number, (valid, verdict) in enumerate(((30, "kept"), (0, "reverted")))
+    )
+    assert evidence(failed).valid == 0
+    assert standing(view(kept, failed)) is kept
+    assert evidence(standing(view(kept, failed))).valid == 30
+    assert standing(view(failed)) is failed, "there is nothing else"

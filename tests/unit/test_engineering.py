@@ -19,17 +19,17 @@ from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineering.mixing import with_lessons
 from coevolve.engineering.oracle import best_edits, changed
 from coevolve.engineering.trainee import Trainee, learned, signal, tried
-from coevolve.engineers.base import Edit, Proposal
-from coevolve.engineers.reach import apply
-from coevolve.engines.base import Stage
+from coevolve.engineers.base import Edit
+from coevolve.engineers.reach import apply, edited
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.evaluation.attempts import attempts
-from coevolve.evidence.cells import merged
-from coevolve.evolution.training import train_stage
 from coevolve.harness.harness import Harness
-from coevolve.harness.recipe import Recipe
+from coevolve.harness.plan import make_plan
+from coevolve.loop.train import Job, train_stage
 from coevolve.policies.base import Completion, Sampling
 from coevolve.policies.local import LocalPolicy
+from coevolve.store.cells import merged
+from coevolve.store.paths import Paths
 
 DOMAIN = get_domain("engineering")
 
@@ -195,8 +195,7 @@ def test_the_reward_is_the_share_of_the_possible_gain(tasks):
     for task in tasks[:8]:
         truth, view = Trainee.model_validate(task.data["trainee"]), view_of(task)
         text = DOMAIN.scripts["frontier"](task, random.Random(1), "")
-        said = json.loads(text)
-        knobs = apply(Proposal.model_validate(said), view.incumbent, task.data["reach"])
+        knobs = apply(json.loads(text)["knobs"], view.incumbent, task.data["reach"])
         now, best = signal(truth, view.incumbent), task.data["best"]
         gain = (signal(truth, knobs) - now) / (best - now)
         assert DOMAIN.verify(task, text).reward == pytest.approx(max(-0.5, min(1, gain)))
@@ -274,9 +273,12 @@ def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
     policy = Fluent(view)
     first, second = TaughtEngineer("policy", policy).propose(view, 0)
     assert set(policy.asked) == {table.prompt(view)}
-    assert first.edits == (Edit(knob="size3.hole_ratio", action="raise"),)
+    raised = (Edit(knob="size3.hole_ratio", action="raise"),)
+    assert first.patch.factor == "knobs"
+    assert first.patch.value == edited(raised, view.incumbent, view.reach)
+    assert first.patch.value["size3.hole_ratio"] > view.incumbent["size3.hole_ratio"]
     assert second.failure
-    assert not second.edits
+    assert second.patch is None
 
 
 def test_the_exam_holds_models_to_the_form_of_a_run(tasks):
@@ -313,11 +315,13 @@ def test_lessons_fill_up_what_is_missing():
 
 
 def test_training_with_lessons_is_evidence_about_the_domain_alone(tmp_path):
-    lake = get_domain("lake")
     recipe = {"steps": 2, "tasks": 4, "group": 2, "max_tokens": 60}
-    stage = Stage(kind="grpo", model="pocket", folder=tmp_path, recipe=Recipe(**recipe))
-    found = train_stage(TrlEngine(), lake, stage, Harness(), None, lessons=0.5)
-    assert found["spent"]["rollouts"] == 16
-    assert sum(cell["n"] for cell in found["cells"]) == 8
-    assert {"size", "agents"} <= found["cells"][0]["labels"].keys()
-    assert not (tmp_path / "checkpoints").exists()
+    plan = make_plan({"recipe": recipe, "lessons": 0.5}, "test")
+    job = Job(number=0, plan=plan, harness=Harness(recipe=plan.recipe), policy="pocket", seed=0)
+    lake, stage = get_domain("lake"), tmp_path / "stage"
+    found = train_stage(TrlEngine(), lake, job, stage, Paths(tmp_path), None)
+    assert found.spent.rollouts == 16
+    assert sum(cell.n for cell in found.cells) == 8
+    assert {"size", "agents"} <= found.cells[0].labels.keys()
+    assert found.result.policy.startswith("run:stage/")
+    assert not (stage / "checkpoints").exists()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from coevolve.cli.evaluating import file_name, folders_of
+from coevolve.cli.evaluate import file_name, folders_of
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.lake.domain import LakeDomain

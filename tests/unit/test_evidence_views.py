@@ -134,7 +134,7 @@ def test_only_files_of_the_version_asked_for_are_opened(made):
 
 def test_a_damaged_file_is_named_and_the_rest_is_shown(tmp_path):
     made = make_run(tmp_path / "run", 6, versions=2)
-    folder = made.folder / "rounds" / "00" / "stage" / "rollouts"
+    folder = made.folder / "versions" / "00" / "stage" / "rollouts"
     files = sorted(folder.glob("*.parquet"))
     files[0].write_bytes(files[0].read_bytes()[:-40])
     files[1].write_bytes(b"")
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown(tmp_path):
 
 def test_damage_inside_a_file_is_found_when_it_is_read(tmp_path):
     made = make_run(tmp_path / "run", 7, versions=1)
-    file = made.folder / "rounds/00/stage/rollouts/step-000001-0.parquet"
+    file = made.folder / "versions/00/stage/rollouts/step-000001-0.parquet"
     data = bytearray(file.read_bytes())
     data[4:1500] = bytes(1496)  # the first columns; the footer stays whole
     file.write_bytes(bytes(data))
@@ -165,7 +165,7 @@ def test_damage_inside_a_file_is_found_when_it_is_read(tmp_path):
 def test_rows_of_another_split_are_left_out_wherever_they_lie(tmp_path):
     made = make_run(tmp_path / "run", 8, versions=1)
     stray = [rollout(random.Random(0), "stray", split=Split.GATE)]
-    keep(made, 0, "dev", stray, made.folder / "rounds/00/dev/part-00001")
+    keep(made, 0, "dev", stray, made.folder / "versions/00/dev/part-00001")
     assert rows(gather(made.folder), "SELECT * FROM rollouts WHERE task_id = 'stray'") == []
     assert rows(gather(made.folder), "SELECT * FROM messages WHERE task_id = 'stray'") == []
 
@@ -181,7 +181,7 @@ def test_any_folder_name_works(tmp_path, name):
 
 def test_a_stage_is_a_run_of_one_version(tmp_path):
     made = make_run(tmp_path / "run", 10, versions=1)
-    stage = made.folder / "rounds" / "00" / "stage"
+    stage = made.folder / "versions" / "00" / "stage"
     (stage / "stage.json").write_text("{}")
     evidence = gather(stage)
     assert rows(evidence, "SELECT DISTINCT version, source FROM rollouts") == [(0, "train")]

@@ -8,18 +8,21 @@ import pytest
 
 pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
 
+from synthetic import judged
 from typer.testing import CliRunner
 
 from coevolve.cli.main import app
 from coevolve.core.splits import Split
 from coevolve.domains.math.domain import MathDomain
+from coevolve.evaluation.paired import Difference
 from coevolve.evidence.health import Diagnosis, Health
-from coevolve.evolution.gallery import registry
-from coevolve.evolution.gallery.engine import advantages, moved
-from coevolve.evolution.gallery.math import some
-from coevolve.evolution.gallery.mixture import Mixture, MixturePolicy
-from coevolve.evolution.gallery.running import check_of, exhibit
-from coevolve.evolution.gallery.scenario import Scenario
+from coevolve.gallery import registry
+from coevolve.gallery.engine import advantages, moved
+from coevolve.gallery.math import some
+from coevolve.gallery.mixture import Mixture, MixturePolicy
+from coevolve.gallery.run import check_of, exhibit
+from coevolve.gallery.scenario import Scenario
+from coevolve.harness.diagnostic import Alarm
 from coevolve.policies.base import Sampling
 
 FAST = {
@@ -75,9 +78,8 @@ def test_a_scenario_of_minutes(name: str, tmp_path: Path) -> None:
 def small(name: str, **plan: object) -> Scenario:
     """A scenario with a shorter training."""
     found = registry.SCENARIOS[name]
-    recipe = {**found.plan["harness"]["recipe"], "steps": 12, "tasks": 8, "learning_rate": 0.5}
-    harness = {**found.plan["harness"], "recipe": recipe}
-    return found._replace(plan={**found.plan, "harness": harness, **plan})
+    recipe = {**found.plan["recipe"], "steps": 12, "tasks": 8, "learning_rate": 0.5}
+    return found._replace(plan={**found.plan, "recipe": recipe, **plan})
 
 
 def ran(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict]:
@@ -134,21 +136,29 @@ def test_a_mixture_remembers_what_was_valid() -> None:
     assert script(task, None, ()) == "\\boxed{7}"
 
 
+def change(mean: float, low: float, high: float) -> Difference:
+    return Difference(mean=mean, low=low, high=high, p=0.1, n=60)
+
+
+ECHO = Alarm(
+    diagnostic="echo", layer="behaviour", version=1, level="critical", value=0.9, threshold=0.5,
+    direction="above", n=100, blocks=True,
+)  # fmt: skip
+FALL = change(-0.2, -0.3, -0.1)
+
+
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [
-        ({"blocking": [{"diagnostic": "echo"}]}, "diagnostic echo"),
-        ({"change": {"mean": -0.2, "low": -0.3, "high": -0.1}}, "gate: worse"),
-        ({"broken": {"size 3": {}}}, "protected bucket"),
-        ({"change": {"mean": 0.1, "low": -0.1, "high": 0.2}}, "gate: not beyond chance"),
-        ({"floor": 0.3}, "noise floor"),
+        ({"blocking": (ECHO,)}, "diagnostic echo"),
+        ({"change": FALL}, "gate: worse"),
+        ({"broken": {"size 3": FALL}}, "protected bucket"),
+        ({"broken": {"optimal": FALL}, "protected": {"optimal": FALL}}, "protected metric"),
+        ({"change": change(0.1, -0.1, 0.2)}, "gate: not beyond chance"),
         ({}, "criterion"),
     ],
 )
 def test_the_check_that_decided_is_named(facts: dict, wanted: str) -> None:
-    better = {
-        "verdict": "pruned", "blocking": [], "broken": {}, "floor": 0.0,
-        "change": {"mean": 0.2, "low": 0.1, "high": 0.3},
-    }  # fmt: skip
-    assert check_of({**better, **facts}) == wanted
-    assert check_of({**better, "verdict": "kept"}) == ""
+    better = judged("pruned", 0, change=change(0.2, 0.1, 0.3))
+    assert check_of(better.model_copy(update=facts)) == wanted
+    assert check_of(better.model_copy(update={**facts, "verdict": "kept"})) == ""

@@ -7,9 +7,12 @@ import threading
 import pytest
 
 from coevolve.core.errors import LedgerError, UserError
-from coevolve.ledger import approval
+from coevolve.ledger import approval, database
 from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.payload import LARGE
+from coevolve.ledger.watching import finished_phases
 
+V0, V1 = "versions/00", "versions/01"
 CONFIG = {"name": "lake", "seed": 7, "train": {"steps": 4, "rates": [1e-5, 2e-5]}}
 
 
@@ -24,27 +27,30 @@ def never():
 
 
 def test_a_phase_is_done_once(ledger):
-    result = ledger.phase(0, "train", lambda: {"reward": 0.1, "sizes": (3, 4), "é\ud800": "\0"})
+    result = ledger.phase(V0, "train", lambda: {"reward": 0.1, "sizes": (3, 4), "é\ud800": "\0"})
     assert result == {"reward": 0.1, "sizes": [3, 4], "é\ud800": "\0"}
-    assert ledger.phase(0, "train", never) == result
+    assert ledger.phase(V0, "train", never) == result
     with Ledger.open(ledger.folder) as again:
-        assert again.phase(0, "train", never) == result
+        assert again.phase(V0, "train", never) == result
         assert again.config == CONFIG
     assert [event.kind for event in ledger.events()] == ["created", "began", "phase"]
     event = ledger.last()
-    assert (event.number, event.round, event.phase) == (3, 0, "train")
+    assert (event.number, event.place, event.phase) == (3, V0, "train")
     assert event.seconds >= 0
     assert event.started <= event.time
     assert event.time.endswith("+00:00")
 
 
-def test_events_by_kind_and_round(ledger):
-    for round in range(3):
-        ledger.phase(round, "train", lambda: {})
-        ledger.note("warning", round=round, text="warm")
-    assert [event.round for event in ledger.events("phase")] == [0, 1, 2]
-    assert [event.kind for event in ledger.events(round=1)] == ["began", "phase", "warning"]
-    assert [event.payload for event in ledger.events("warning", 2)] == [{"text": "warm"}]
+def test_events_by_kind_and_place(ledger):
+    places = [V0, V1, "run"]
+    for place in places:
+        ledger.phase(place, "train", lambda: {})
+        ledger.note("warning", place=place, text="warm")
+    assert [event.place for event in ledger.events("phase")] == places
+    assert [event.kind for event in ledger.events(place=V1)] == ["began", "phase", "warning"]
+    assert [event.payload for event in ledger.events("warning", "run")] == [{"text": "warm"}]
+    assert ledger.recorded(V1, "train") == {}
+    assert ledger.recorded("versions/02", "train") is None
     assert [event.number for event in ledger.events()] == list(range(1, 11))
 
 
@@ -62,9 +68,10 @@ def test_what_is_no_run(tmp_path):
     with pytest.raises(LedgerError, match=r"no run in .*nowhere: .*ledger\.db is missing"):
         Ledger.open(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
-    (tmp_path / "lost" / "rounds").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds rounds of a run without"):
-        Ledger.create(tmp_path / "lost", {})
+    for name in ("versions", "generations", "files"):
+        (tmp_path / f"lost {name}" / name).mkdir(parents=True)
+        with pytest.raises(UserError, match=f"holds {name} of a run without"):
+            Ledger.create(tmp_path / f"lost {name}", {})
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot make the folder"):
         Ledger.create(tmp_path / "file", {})
@@ -99,7 +106,8 @@ def test_damage_is_named(ledger):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("PRAGMA user_version = 9", "version 9, and this program reads version 1"),
+        ("PRAGMA user_version = 9", r"a newer coevolve, as version 9, .* reads version 2; use"),
+        ("PRAGMA user_version = 1", r"an older coevolve, as version 1, .* reads version 2; begin"),
         ("PRAGMA application_id = 5", "is no ledger"),
     ],
 )
@@ -109,14 +117,46 @@ def test_other_databases_are_refused(ledger, change, message):
     connection.execute(change)
     connection.close()
     for open_it in (lambda: Ledger.open(ledger.folder), lambda: Ledger.create(ledger.folder, {})):
-        with pytest.raises(LedgerError, match=message):
+        with pytest.raises(LedgerError, match=message) as raised:
             open_it()
+        assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("round", "name"), [(-1, "train"), (0, "../x"), (0, ""), (0, "Train")])
-def test_names_of_phases(ledger, round, name):
-    with pytest.raises(LedgerError, match="rounds count from 0"):
-        ledger.phase(round, name, never)
+def test_a_ledger_of_the_first_version_is_refused(tmp_path):
+    connection = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE events (number INTEGER PRIMARY KEY, round INTEGER)")
+    connection.execute(f"PRAGMA application_id = {database.APPLICATION}")
+    connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    for options in ({}, {"broken": True}, {"read_only": True}):
+        with pytest.raises(LedgerError, match="written by an older coevolve") as raised:
+            Ledger.open(tmp_path, **options)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "", "/", "versions/", "/versions", "versions/3", "versions/03/", "versions/03/04", "../x",
+        "Versions/03", "versions/x3", "versions/03\n", "versions\\03", "v1", "versions/٠٣", 3, None,
+        "files", "files/01", "lock",
+    ],
+)  # fmt: skip
+def test_names_of_places(ledger, place):
+    with pytest.raises(LedgerError, match="a place is named like run or versions/03"):
+        ledger.phase(place, "train", never)
+    if place is not None:
+        with pytest.raises(LedgerError, match="a place is named like run or versions/03"):
+            ledger.note("warning", place=place)
+    assert [event.kind for event in ledger.events()] == ["created"]
+
+
+@pytest.mark.parametrize("name", ["../x", "", "Train", "train\n", "x" * 65, None])
+def test_names_of_phases(ledger, name):
+    with pytest.raises(LedgerError, match="a phase by up to 64 lower-case letters"):
+        ledger.phase(V0, name, never)
+    assert [event.kind for event in ledger.events()] == ["created"]
 
 
 def test_notes_cannot_pass_for_phases(ledger):
@@ -126,13 +166,15 @@ def test_notes_cannot_pass_for_phases(ledger):
 
 
 def test_mend_writes_what_people_read(ledger):
-    ledger.phase(0, "train", lambda: {"text": "häuser \ud800"})
-    ledger.phase(12, "gate", lambda: {"keep": True})
-    train = ledger.folder / "rounds" / "00" / "train.json"
-    gate = ledger.folder / "rounds" / "12" / "gate.json"
+    ledger.phase(V0, "train", lambda: {"text": "häuser \ud800"})
+    ledger.phase("generations/12", "gate", lambda: {"keep": True})
+    train = ledger.folder / "versions" / "00" / "train.json"
+    gate = ledger.folder / "generations" / "12" / "gate.json"
     before = {path: path.read_bytes() for path in (train, gate)}
     assert "häuser" in before[train].decode("utf-8")
-    assert json.loads(before[gate])["payload"] == {"keep": True}
+    copy = json.loads(before[gate])
+    assert (copy["place"], copy["phase"]) == ("generations/12", "gate")
+    assert copy["payload"] == {"keep": True}
     assert ledger.mend() == []
     train.unlink()
     gate.write_bytes(before[gate][:20])
@@ -143,8 +185,8 @@ def test_mend_writes_what_people_read(ledger):
 def test_states(ledger):
     seen = [ledger.state()]
     with ledger.writing():
-        ledger.phase(0, "train", lambda: {"while": seen.append(ledger.state())})
-        question = approval.ask(ledger, 0, "patch", {"patch": 1})
+        ledger.phase(V0, "train", lambda: {"while": seen.append(ledger.state())})
+        question = approval.ask(ledger, V0, "patch", {"patch": 1})
         seen.append(ledger.state())
         approval.answer(ledger, "approve")
         assert approval.wait(ledger, question).decision == "approve"
@@ -152,7 +194,7 @@ def test_states(ledger):
         ledger.note("done")
         seen.append(ledger.state())
     assert seen == ["new", "running", "waiting", "running", "done"]
-    approval.ask(ledger, 1, "patch", {"patch": 2})
+    approval.ask(ledger, V1, "patch", {"patch": 2})
     approval.answer(ledger, "abort")
     assert ledger.state() == "stopped"
 
@@ -165,23 +207,23 @@ def test_a_run_that_breaks_off_says_so(ledger, error, state):
         raise error
 
     with pytest.raises(type(error)), ledger.writing():
-        ledger.phase(2, "train", work)
+        ledger.phase("versions/02", "train", work)
     event = ledger.last()
-    assert (event.kind, event.round, event.phase) == (state, 2, "train")
+    assert (event.kind, event.place, event.phase) == (state, "versions/02", "train")
     assert event.payload["error"].startswith(type(error).__name__)
     assert ledger.summary()["phase"] == "train"
-    ledger.phase(2, "train", lambda: {})
+    ledger.phase("versions/02", "train", lambda: {})
     assert ledger.state() == "running"
 
 
 def test_summary(ledger):
-    ledger.phase(0, "train", lambda: {})
-    ledger.phase(0, "gate", lambda: {})
-    ledger.phase(1, "train", lambda: {})
+    ledger.phase(V0, "train", lambda: {})
+    ledger.phase(V0, "gate", lambda: {})
+    ledger.phase(V1, "train", lambda: {})
     with ledger.writing():
         assert ledger.summary()["state"] == "running"
     found = ledger.summary()
-    assert (found["run"], found["state"], found["round"]) == ("first", "broken off", 1)
+    assert (found["run"], found["state"], found["place"]) == ("first", "broken off", V1)
     assert found["phase"] is None
     assert found["process"] is None
     assert list(found["seconds"]) == ["train", "gate"]
@@ -189,6 +231,39 @@ def test_summary(ledger):
     assert found["counts"] == {"created": 1, "began": 3, "phase": 3}
     assert found["first"] <= found["last"]
     assert len(json.dumps(found)) < 500
+
+
+def test_the_test_split_does_not_move_a_run(ledger):
+    assert (ledger.summary()["place"], ledger.summary()["phase"]) == (None, None)
+    ledger.phase(V1, "gate", lambda: {})
+    seen = []
+    ledger.phase("run", "final", lambda: seen.append(ledger.summary()) or {})
+    assert (seen[0]["place"], seen[0]["phase"]) == ("run", "final")
+    assert (ledger.summary()["place"], ledger.summary()["phase"]) == (V1, None)
+    assert (ledger.folder / "run" / "final.json").is_file()
+
+
+def test_phases_are_watched_by_their_copies(ledger):
+    ledger.phase("run", "base", lambda: {})
+    ledger.phase("versions/10", "train", lambda: {})
+    ledger.phase("versions/09", "result", lambda: {"text": "x" * LARGE})
+    place = ledger.folder / "versions" / "10"
+    copy = (place / "train.json").read_bytes()
+    beside = {
+        "job.json": b"[1, 2]", "other.json": copy, "torn.json": copy[:20], "odd.json": b"\xff",
+        "result.json": b'{"payload": {}, "phase": "result"}', "stage/train.json": copy,
+    }  # fmt: skip
+    for name, data in beside.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_bytes(data)
+    (ledger.folder / "twins" / "01").mkdir(parents=True)
+    (ledger.folder / "twins" / "01" / "train.json").write_bytes(copy)
+    known: set = set()
+    found = [(one.place, one.phase) for one in finished_phases(ledger.folder, known)]
+    assert found == [("run", "base"), ("versions/10", "train"), ("versions/09", "result")]
+    assert finished_phases(ledger.folder, known) == []
+    ledger.phase("versions/10", "torn", lambda: {})
+    assert [one.phase for one in finished_phases(ledger.folder, known)] == ["torn"]
 
 
 def test_threads_share_a_ledger(ledger):

@@ -39,10 +39,10 @@ class Strange:
 )
 def test_what_is_not_json_is_refused(ledger, payload, place):
     with pytest.raises(LedgerError, match=place):
-        ledger.phase(0, "train", lambda: payload)
+        ledger.phase("versions/00", "train", lambda: payload)
     assert not ledger.events("phase")
     assert ledger.state() == "failed"
-    assert ledger.phase(0, "train", lambda: {"good": 1}) == {"good": 1}
+    assert ledger.phase("versions/00", "train", lambda: {"good": 1}) == {"good": 1}
 
 
 def test_endless_payloads_are_refused(ledger):
@@ -54,11 +54,11 @@ def test_endless_payloads_are_refused(ledger):
 
 def test_large_payloads_lie_in_files(ledger):
     payload = {"text": "é" * LARGE, "spent": {"tokens": 3}}
-    assert ledger.phase(1, "evaluate", lambda: payload) == payload
-    assert ledger.phase(1, "evaluate", never) == payload
+    assert ledger.phase("versions/01", "evaluate", lambda: payload) == payload
+    assert ledger.phase("versions/01", "evaluate", never) == payload
     (file,) = (ledger.folder / "files").iterdir()
     assert json.loads(file.read_text("ascii")) == payload
-    copy = json.loads((ledger.folder / "rounds" / "01" / "evaluate.json").read_text("utf-8"))
+    copy = json.loads((ledger.folder / "versions" / "01" / "evaluate.json").read_text("utf-8"))
     assert copy["payload_file"] == f"files/{file.name}"
     assert copy["payload"] == {"spent": {"tokens": 3}}
     assert ledger.members("spent") == [(3, {"tokens": 3})]
@@ -67,7 +67,7 @@ def test_large_payloads_lie_in_files(ledger):
         ledger.events()
     file.unlink()
     with pytest.raises(LedgerError, match=r"cannot read .*put it back"):
-        ledger.phase(1, "evaluate", never)
+        ledger.phase("versions/01", "evaluate", never)
     assert ledger.summary()["phases"] == {"evaluate": 1}
 
 
@@ -82,6 +82,6 @@ JSON = st.recursive(
 @settings(max_examples=50)
 @given(st.dictionaries(st.text(), JSON))
 def test_payloads_read_back_as_they_were(payload):
-    assert decode(encode(payload, "it")) == payload
-    assert decode(pretty(payload)) == payload
-    assert differences(payload, decode(encode(payload, "it"))) == []
+    assert decode(encode(payload, "it"), "it") == payload
+    assert decode(pretty(payload), "it") == payload
+    assert differences(payload, decode(encode(payload, "it"), "it")) == []

@@ -4,8 +4,8 @@ import io
 from pathlib import Path
 
 import pytest
+from pretended import make_run
 from rich.console import Console
-from runs import make_run
 
 from coevolve.cli import live, show
 from coevolve.engines.base import Progress
@@ -37,17 +37,17 @@ def test_four_lines_a_stage() -> None:
     view = live.Plain(where)
     for step in range(1, 9):
         view.tell(progress(step))
-    view.say("round 0: kept [all]")
+    view.say("version 0: kept [all]")
     lines = written(where).splitlines()
     assert lines[0] == "step 2/8  reward 0.500  valid 62%  dead 25%"
     assert len(lines) == 5
-    assert lines[-1] == "round 0: kept [all]"
+    assert lines[-1] == "version 0: kept [all]"
 
 
 def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
     where = console(True)
     view = live.Panel(where)
-    rounds = make_run(tmp_path / "run", ("prioritised", "random"))
+    run = make_run(tmp_path / "run", scripts=("prioritised", "random"))
     seen = []
 
     def looking(line: str) -> None:
@@ -58,11 +58,13 @@ def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
         shown.print(view.render())
         seen.append(written(shown))
 
-    rounds.say = looking
-    standing = view.run(rounds)
-    assert standing.policy.endswith("rounds/00/stage/policy")
+    run.say = looking
+    best = view.run(run).best
+    assert best
+    assert best.version == 0
     first = seen[0]
-    for words in ("test: frontier on lake", "round 0 (1 of 2) · training", "step 2/8", "valid 62%",
+    for words in ("test: frontier on lake", "version 0 · training · 0 of 2 versions judged",
+                  "step 2/8", "valid 62%",
                   "dead groups 25%", "2,000 tokens/s", "stage 0:30 left", "run at least",
                   "training on tasks by start"):  # fmt: skip
         assert words in first

@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from populations import keep_training, mixed, patch, root
 
+from coevolve.backtests.ordering import pairs_of, violations
+from coevolve.backtests.patch import Answer, backtest_patch, replayed
+from coevolve.backtests.reward import Ways, measured
+from coevolve.backtests.sampling import dead_curve, extrapolated
+from coevolve.backtests.stored import read_stored
+from coevolve.backtests.sweep import sweep, table
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
+from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
-from coevolve.evolution.backtests.backtested import Backtested
-from coevolve.evolution.backtests.ordering import pairs_of, violations
-from coevolve.evolution.backtests.patches import backtest_patch, replayed
-from coevolve.evolution.backtests.reward import Ways, measured
-from coevolve.evolution.backtests.sampling import dead_curve, extrapolated
-from coevolve.evolution.backtests.stored import read_stored
-from coevolve.evolution.backtests.sweep import sweep, table
+from coevolve.harness.backtest import Backtest
 from coevolve.harness.filters import SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
@@ -32,17 +33,29 @@ CODE, LAKE = get_domain("code"), get_domain("lake")
 Groups = list[list[dict[str, Any]]]
 
 
-def tried(folder: Path, change: Patch, parent: Version | None = None, **rule: Any) -> Backtested:
+def tried(folder: Path, change: Patch, parent: Version | None = None, **rule: Any) -> Backtest:
     def probe(knobs: Knobs) -> list[Any]:
         raise AssertionError("only knobs are probed")
 
-    found = backtest_patch(change, parent or root(), folder, CODE, probe, BacktestRule(**rule), 0)
-    assert Backtested.model_validate_json(found.model_dump_json()) == found
+    found = probed(change, parent or root(), folder, CODE, probe, BacktestRule(**rule))
+    assert Backtest.model_validate_json(found.model_dump_json()) == found
     assert found.words
     return found
 
 
-def value(found: Backtested, name: str) -> float:
+def probed(
+    change: Patch,
+    parent: Version,
+    folder: Path,
+    domain: Domain,
+    probe: Answer,
+    rule: BacktestRule,
+) -> Backtest:
+    """The backtest of a patch of a version."""
+    return backtest_patch(change, parent.harness, parent.number, folder, domain, probe, rule, 0)
+
+
+def value(found: Backtest, name: str) -> float:
     return found.measures[name].value
 
 
@@ -63,7 +76,7 @@ def test_files_of_many_processes_keep_their_order(tmp_path: Path) -> None:
     kept = keep_training(tmp_path, mixed(random.Random(0), 12), per_step=12)
     from coevolve.evidence.store import write
 
-    place = tmp_path / "rounds/00/stage/rollouts"
+    place = tmp_path / "versions/00/stage/rollouts"
     (place / "step-000000-0.parquet").unlink()
     for process in range(12):
         write(kept[process * 8 : process * 8 + 8], place / f"step-000000-{process}.parquet")
@@ -397,15 +410,15 @@ def test_knobs_are_probed_under_the_harness_reward(tmp_path: Path) -> None:
     hard = dict(LAKE.space.parse({"size4.data_ratio": 1.0}))
     parent, rule = root(knobs=easy), BacktestRule(most_forgotten=1)
     change = patch("knobs", hard, metric="dead_groups", direction="down")
-    found = backtest_patch(change, parent, tmp_path, LAKE, probe, rule, 0)
+    found = probed(change, parent, tmp_path, LAKE, probe, rule)
     assert len(asked) == 2
     assert found.passed, found.words
     assert found.prediction == "down"
     assert value(found, "dead_after") < value(found, "dead_before")
-    back = backtest_patch(patch("knobs", easy), root(knobs=hard), tmp_path, LAKE, probe, rule, 0)
+    back = probed(patch("knobs", easy), root(knobs=hard), tmp_path, LAKE, probe, rule)
     assert (back.passed, back.prediction) == (False, "down")
     flat = root(knobs=easy, reward="tokens")
-    assert not backtest_patch(change, flat, tmp_path, LAKE, probe, rule, 0).passed
+    assert not probed(change, flat, tmp_path, LAKE, probe, rule).passed
 
 
 def test_what_cannot_be_tried_is_told(tmp_path: Path) -> None:

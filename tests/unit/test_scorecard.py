@@ -5,18 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from populations import patch
+from populations import PLAN, patch
+from synthetic import judged
+from synthetic import record as keep
 from typer.testing import CliRunner
 
+from coevolve.backtests.scorecard import Scorecard, scorecard
 from coevolve.cli.main import app
 from coevolve.evaluation.paired import Difference
-from coevolve.evolution.backtests.backtested import Backtested, Measure
-from coevolve.evolution.planting import record_of
-from coevolve.evolution.promotion import Moved, Promotion
-from coevolve.evolution.scorecard import Scorecard, scorecard
+from coevolve.harness.backtest import Backtest, Measure
 from coevolve.harness.harness import Harness
 from coevolve.harness.version import Version
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.lineage import lineage_of
+from coevolve.store.paths import generation_place, version_place
+from coevolve.store.phases import Grown, Moved, Phase, Tried
+from coevolve.store.phases import Tests as Backtests
 
 Ends = tuple[float | None, float] | None
 """The metric before and after; None for a patch that was refused."""
@@ -32,41 +36,53 @@ CASES: list[tuple[str, Any, str, str, Ends]] = [
 
 
 def record(folder: Path, cases: list[tuple[str, Any, str, str, Ends]]) -> None:
-    """A ledger with a version per case; one without an outcome was refused."""
-    with Ledger.create(folder, {"name": "made"}) as ledger, ledger.writing():
-        start = Version(number=0, parent=None, patch=None, harness=Harness(), verdict="root")
-        ledger.phase(0, "patch", lambda: record_of(start, "start"))
-        for number, (factor, value, metric, predicted, ends) in enumerate(cases, 1):
+    """A ledger with a generation of one patch per case; one without an outcome was refused."""
+    with Ledger.create(folder, PLAN) as ledger, ledger.writing():
+        grow(ledger, Version(number=0, parent=None, harness=Harness()))
+        keep(ledger, version_place(0), "gate", judged("root", None))
+        number = 0
+        for generation, (factor, value, metric, predicted, ends) in enumerate(cases, 1):
             change = patch(factor, value, metric=metric)
-            version = Version(number=number, parent=0, patch=change, harness=Harness())
-            tested = Backtested(
+            tested = Backtest(
                 passed=ends is not None, words="so", prediction=predicted,  # type: ignore[arg-type]
                 measures={"revived": Measure(value=1, n=2)},
             )  # fmt: skip
-            payload = {**tested.model_dump(mode="json"), "spent": {}}
-            ledger.phase(number, "patch", lambda version=version: record_of(version, "rules"))
-            ledger.phase(number, "backtest", lambda payload=payload: payload)
+            why = "" if ends else "rejected by its backtest: so"
+            tried = Tried(author="rules", patch=change, refused=why, backtest=tested)
+            screened = Tried(author="rules", patch=change, refused="refused, from rules: no")
+            tests = Backtests(words="so", tried=(tried, screened))
+            keep(ledger, generation_place(generation), "backtest", tests)
             if ends is None:
                 continue
+            number += 1
+            grow(ledger, Version(
+                number=number, generation=generation, parent=0, patch=change, author="rules",
+                harness=Harness(),
+            ))  # fmt: skip
             before, after = ends
             by = after - (before or 0.0)
-            difference = Difference(by, by - 0.07, by + 0.07, 0.1, 100)
-            judged = Promotion("kept", "better", difference, Moved(metric, before, after), {}, ())
-            ledger.phase(number, "gate", judged.as_json)
+            moved = Moved(metric=metric, before=before, after=after)
+            difference = Difference(mean=by, low=by - 0.07, high=by + 0.07, p=0.1, n=100)
+            verdict = judged("kept", 0, change=difference, moved=moved)
+            keep(ledger, version_place(number), "gate", verdict)
+
+
+def grow(ledger: Ledger, version: Version) -> None:
+    keep(ledger, version_place(version.number), "version", Grown(version=version, code=""))
 
 
 def read(folder: Path) -> Scorecard:
     with Ledger.open(folder) as ledger:
-        return scorecard(ledger)
+        return scorecard(lineage_of(ledger))
 
 
 def test_predictions_are_counted_by_layer(tmp_path: Path) -> None:
     record(tmp_path, CASES)
     found = read(tmp_path)
-    results = [(line.version, line.result, line.sure) for line in found.lines]
+    results = [(line.generation, line.version, line.result, line.sure) for line in found.lines]
     assert results == [
-        (1, "hit", True), (2, "miss", False), (3, "hit", False),
-        (4, "miss", False), (5, "unclear", True), (6, "untrained", False), (7, "unclear", False),
+        (1, 1, "hit", True), (2, 2, "miss", False), (3, 3, "hit", False), (4, 4, "miss", False),
+        (5, 5, "unclear", True), (6, None, "untrained", False), (7, 6, "unclear", False),
     ]  # fmt: skip
     totals = {total.layer: total for total in found.totals}
     assert list(totals) == ["data", "optimiser", "reward", "sampling", "all"]
@@ -91,11 +107,17 @@ def test_the_command_shows_it(tmp_path: Path) -> None:
     assert values["lines"][0]["predicted"] == "up"
 
 
-@pytest.mark.parametrize("phases", [{}, {"backtest": {"chosen": "incumbent"}, "gate": {"keep": 1}}])
-def test_a_run_without_patches_has_none(tmp_path: Path, phases: dict[str, Any]) -> None:
-    with Ledger.create(tmp_path, {"name": "made"}) as ledger, ledger.writing():
-        for name, payload in phases.items():
-            ledger.phase(0, name, lambda payload=payload: payload)
+SCREENED = Backtests(
+    words="nothing else to try",
+    tried=(Tried(author="rules", patch=patch("reward", "gold"), refused="refused: no 'gold'"),),
+)
+
+
+@pytest.mark.parametrize("phases", [{}, {"backtest": SCREENED}])
+def test_a_run_without_patches_has_none(tmp_path: Path, phases: dict[str, Phase]) -> None:
+    with Ledger.create(tmp_path, PLAN) as ledger, ledger.writing():
+        for name, phase in phases.items():
+            keep(ledger, generation_place(1), name, phase)
     found = read(tmp_path)
     assert found.lines == []
     assert found.totals[-1].hits.n == 0

@@ -8,7 +8,7 @@ import pytest
 from arms import comparison
 from scipy import stats
 
-from coevolve.cli.compared import cells, how
+from coevolve.cli.comparison_table import cells, how
 from coevolve.core.errors import UserError
 from coevolve.evaluation.arms import ArmResult, table
 from coevolve.evaluation.forest import caption, draw_forest

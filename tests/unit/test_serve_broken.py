@@ -8,7 +8,7 @@ import pytest
 from served import rounds_run, tree_run
 from web import as_json, client
 
-from coevolve.dashboard.web.counted import Counted
+from coevolve.dashboard.web.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -38,69 +38,70 @@ def test_a_broken_ledger(root: Path, damage: str) -> None:
     assert runs["run"]["state"] == "unknown"
     assert "ledger.db" in runs["run"]["problem"]
     assert runs["tree"]["state"] == "done"
-    for page in ("", "/lineage", "/rounds", "/rounds/1", "/ledger", "/rollouts"):
+    for page in ("", "/lineage", "/lineage/1", "/proposals", "/proposals/1", "/ledger",
+                 "/rollouts"):  # fmt: skip
         answer = web.get(f"/runs/run{page}")
         assert answer.status_code == 200, page
         assert "ledger.db" in answer.text, page
-    assert len(as_json(web, "/runs/run/rounds")["rounds"]) == 3  # from the copies
+    assert len(as_json(web, "/runs/run/proposals")["generations"]) == 2  # from the copies
     assert as_json(web, "/runs/run/ledger")["n"] > 10
-    assert as_json(web, "/runs/run/lineage")["nodes"][1]["verdict"] == "reverted"
+    assert as_json(web, "/runs/run/lineage/1")["one"]["version"]["verdict"] == "reverted"
 
 
 def test_half_a_file_of_rollouts(root: Path) -> None:
-    file = root / "tree" / "rounds" / "03" / "dev" / "part-00000.parquet"
+    file = root / "tree" / "versions" / "03" / "dev" / "part-00000.parquet"
     whole = as_json(client(root), "/runs/tree/rollouts")["found"]["n"]
     file.write_bytes(file.read_bytes()[:500])
     web = client(root)
     found = as_json(web, "/runs/tree/rollouts")
     assert found["found"]["n"] == whole - 40
-    assert any("rounds/03/dev/part-00000.parquet" in words for words in found["problems"])
-    assert "rounds/03/dev/part-00000.parquet" in web.get("/runs/tree").text
+    assert any("versions/03/dev/part-00000.parquet" in words for words in found["problems"])
+    assert "versions/03/dev/part-00000.parquet" in web.get("/runs/tree").text
 
 
 def test_a_file_that_is_damaged_in_the_middle(root: Path) -> None:
     folder = root / "tree"
-    file = folder / "rounds" / "01" / "gate" / "part-00000.parquet"
+    file = folder / "versions" / "01" / "gate" / "part-00000.parquet"
     data = bytearray(file.read_bytes())
     data[8 : len(data) // 2] = b"\xff" * (len(data) // 2 - 8)
     file.write_bytes(data)
-    counted = Counted(folder)
-    counted.refresh(("once",))
-    assert [one.file for one in counted.broken] == [file]
-    assert counted.ask("SELECT count(*) FROM rollouts WHERE version = 1")[0][0] == 72
-    counted.close()
+    table = Table(folder)
+    table.refresh(("once",))
+    assert [one.file for one in table.broken] == [file]
+    assert table.ask("SELECT count(*) FROM rollouts WHERE version = 1")[0][0] == 72
+    table.close()
 
 
 def test_files_that_are_written_again_are_read_again(root: Path) -> None:
     folder = root / "tree"
-    file = folder / "rounds" / "01" / "gate" / "part-00000.parquet"
-    counted = Counted(folder)
-    counted.refresh(("once",))
-    before = counted.ask("SELECT count(*), count_if(valid) FROM rollouts")[0]
-    shutil.copy(folder / "rounds" / "00" / "gate" / "part-00000.parquet", file)
-    counted.refresh(("twice",))
-    rows = counted.ask("SELECT task_id, valid FROM rollouts WHERE version = 1 AND source = 'gate'")
-    again = counted.ask("SELECT task_id, valid FROM rollouts WHERE version = 0 AND source = 'gate'")
+    file = folder / "versions" / "01" / "gate" / "part-00000.parquet"
+    table = Table(folder)
+    table.refresh(("once",))
+    before = table.ask("SELECT count(*), count_if(valid) FROM rollouts")[0]
+    shutil.copy(folder / "versions" / "00" / "gate" / "part-00000.parquet", file)
+    table.refresh(("twice",))
+    rows = table.ask("SELECT task_id, valid FROM rollouts WHERE version = 1 AND source = 'gate'")
+    again = table.ask("SELECT task_id, valid FROM rollouts WHERE version = 0 AND source = 'gate'")
     assert sorted(rows) == sorted(again)
-    assert counted.ask("SELECT count(*) FROM rollouts")[0][0] == before[0]
+    assert table.ask("SELECT count(*) FROM rollouts")[0][0] == before[0]
     file.unlink()
-    counted.refresh(("thrice",))
-    assert counted.ask("SELECT count(*) FROM rollouts")[0][0] == before[0] - len(rows)
-    counted.close()
+    table.refresh(("thrice",))
+    assert table.ask("SELECT count(*) FROM rollouts")[0][0] == before[0] - len(rows)
+    table.close()
 
 
 def test_a_missing_checkpoint_is_said(root: Path) -> None:
-    shutil.rmtree(root / "run" / "rounds" / "02" / "stage" / "policy")
+    shutil.rmtree(root / "run" / "versions" / "02" / "stage" / "policy")
     page = client(root).get("/runs/run")
     assert page.status_code == 200
-    assert "the checkpoint of round 2 is missing" in page.text
+    assert "the checkpoint of version 2 is missing" in page.text
     assert "Did it learn?" in page.text
 
 
 def test_what_is_lost_while_it_is_being_served(root: Path) -> None:
     web = client(root)
     row = as_json(web, "/runs/tree/rollouts", source="train")["found"]["rows"][0]
-    shutil.rmtree(root / "tree" / "rounds" / "00" / "stage" / "rollouts")
+    shutil.rmtree(root / "tree" / "versions" / "00" / "stage" / "rollouts")
     answer = web.get(f"/runs/tree/rollouts/{row['id']}")
     assert answer.status_code == 400
     assert "step-000000-0.parquet" in answer.text

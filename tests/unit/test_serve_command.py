@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from web import client
 
-from coevolve.cli.serving import TOKEN, bound, chosen_token
+from coevolve.cli.serve import TOKEN, bound, chosen_token
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.app import make_app
 from coevolve.evaluation.arms import ArmResult
-from coevolve.evolution.arms import JOB
 from coevolve.harness.comparison import make_comparison
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.jobs import JOB
 
 
 def test_a_token_is_made_up_or_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

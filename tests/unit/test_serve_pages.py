@@ -6,19 +6,22 @@ import time
 from pathlib import Path
 
 import pytest
-from served import SKILL, VERDICTS, failed_run, rounds_run, tree_run
+from served import PARENTS, REFUSED, SKILL, VERDICTS, failed_run, rounds_run, tree_run
 from web import TestClient, as_json, client
 
-from coevolve.dashboard.web.glance import read
-from coevolve.dashboard.web.places import Place, Places
+from coevolve.dashboard.facts import facts_of
+from coevolve.dashboard.web.folders import Folders, RunFolder
+from coevolve.dashboard.web.summary import read
+from coevolve.evaluation.paired import Difference
 from coevolve.evaluation.statistics import wilson
 from coevolve.ledger.ledger import Ledger
+from coevolve.store import phases
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    rounds_run(folder / "first", measured={"dev": 24, "gate": 60})
+    rounds_run(folder / "first")
     tree_run(folder / "deep" / "tree")
     failed_run(folder / "failed")
     (folder / "skills").mkdir()
@@ -31,7 +34,7 @@ def web(root: Path) -> TestClient:
     return client(root)
 
 
-PAGES = ["", "/lineage", "/lineage/1", "/rounds", "/rounds/0", "/diagnostics", "/rollouts",
+PAGES = ["", "/lineage", "/lineage/1", "/proposals", "/proposals/1", "/diagnostics", "/rollouts",
          "/ledger", "/ledger/2", "/diagnostics/valid_rate"]  # fmt: skip
 
 
@@ -54,45 +57,56 @@ def test_runs_are_listed_with_what_needs_somebody_first(web: TestClient) -> None
     first = runs[2]
     assert first["base"]["n"] == 60
     assert (first["kept"], first["judged"]) == (2, 3)
-    assert first["budget"]["rollouts"][1] == 1000
+    assert first["budget"]["rollouts"][1] == 10_000
     assert as_json(web, "/", search="FAIL")["runs"][0]["name"] == "failed"
     assert "the disk is full" in web.get("/runs/failed").text
 
 
-def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
-    from coevolve.dashboard.facts import facts_of
+def test_the_list_and_the_overview_tell_the_same_result(web: TestClient) -> None:
+    runs = {one["name"]: one for one in as_json(web, "/")["runs"]}
+    for name, version in (("first", 2), ("deep/tree", 1)):
+        overview, listed = as_json(web, f"/runs/{name}")["facts"], runs[name]["standing"]
+        assert (listed["version"], listed["told"]) == (version, version)
+        assert overview["version"] == version
+        assert overview["change"] == listed["change"]
+        assert overview["change"]["n"] > 0
+        assert overview["final"] == runs[name]["final"]
+    assert runs["failed"]["standing"]["change"] is None
+    assert "no evidence" in web.get("/").text
+    assert "no evidence" in web.get("/runs/failed").text
 
+
+def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
     found = as_json(web, "/runs/first")
     facts = facts_of(root / "first")
     assert found["facts"]["sentence"] == facts.headline.sentence
     assert found["facts"]["final"]["n"] == 60
-    assert found["charts"]["steps"] == list(range(1, 13))
+    steps = [step for one in found["charts"]["curves"] for step in one["steps"]]
+    assert steps == list(range(1, 13))
     by_source = {(one["version"], one["source"]): one["n"] for one in found["counts"]}
     assert by_source[-1, "gate"] == 60
     assert by_source[2, "dev"] == 24
     page = web.get("/runs/first").text
-    assert "1,000 used" in page or "of 1,000" in page
+    assert "of 10,000 used" in page
     assert 'id="chart-data"' in page
 
 
 def test_copies_of_an_attempt_make_no_interval_narrower(tmp_path: Path) -> None:
     """Scripts answer a task the same every time, so three attempts at each tell what one does."""
-    from coevolve.dashboard.facts import facts_of
-
-    measured = {"dev": 24, "gate": 60, "samples": 3}
-    rounds_run(tmp_path / "copies", scripts=("prioritised",), measured=measured)
+    target = {"dev": 24, "gate": 60, "samples": 3}
+    rounds_run(tmp_path / "copies", scripts=("prioritised",), target=target)
     facts, web = facts_of(tmp_path / "copies"), client(tmp_path)
     found, listed = as_json(web, "/runs/copies"), as_json(web, "/")["runs"][0]
     filtered = as_json(web, "/runs/copies/rollouts", source="gate", version="0")["found"]
     assert facts.boards
     shown = [
-        *(one.as_json() for one in facts.boards[:2]), facts.rounds[0].dev.as_json(),
-        found["facts"]["base"], found["facts"]["final"], listed["base"], listed["dev"],
-        filtered["valid"],
+        *(one.as_json() for one in facts.boards[:2]), facts.versions[0].dev.as_json(),
+        found["facts"]["base"], found["facts"]["final"], listed["base"], listed["final"],
+        listed["dev"], filtered["valid"],
         *(one[key] for one in found["counts"] if one["source"] in ("gate", "dev")
           for key in ("valid", "optimal")),
     ]  # fmt: skip
-    assert len(shown) == 14
+    assert len(shown) == 15
     for one in shown:
         plain = wilson(one["successes"] // 3, one["n"] // 3)
         assert one["n"] % 3 == one["successes"] % 3 == 0 < one["n"]
@@ -100,31 +114,48 @@ def test_copies_of_an_attempt_make_no_interval_narrower(tmp_path: Path) -> None:
 
 
 def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> None:
-    nodes = {one["version"]: one for one in as_json(web, "/runs/deep/tree/lineage")["nodes"]}
-    assert {number: one["verdict"] for number, one in nodes.items()} == VERDICTS
-    assert (nodes[4]["parent"], nodes[5]["parent"]) == (1, 3)
-    assert nodes[3]["factor"] == "recipe.group"
-    version = as_json(web, "/runs/deep/tree/lineage/1")
-    assert version["changed"] == [
+    lineage = as_json(web, "/runs/deep/tree/lineage")
+    nodes = {one["version"]["number"]: one for one in lineage["versions"]}
+    assert {number: one["version"]["verdict"] for number, one in nodes.items()} == VERDICTS
+    assert {number: one["version"]["parent"] for number, one in nodes.items()} == PARENTS
+    assert nodes[3]["changed"] == "recipe.group"
+    ((generation, refused),) = lineage["refused"]
+    assert (generation, refused["patch"]["factor"]) == (2, REFUSED[0])
+    version = as_json(web, "/runs/deep/tree/lineage/1")["one"]
+    assert version["diffs"] == [
         ["recipe.temperature", [
             {"kind": "hunk", "text": "@@ -1 +1 @@"}, {"kind": "removed", "text": "-1.0"},
             {"kind": "added", "text": "+0.7"},
         ]]
     ]  # fmt: skip
-    assert version["backtest"]["numbers"] == [
-        ["prediction", "up"], ["dead after", "0.125 [0.06, 0.23] n 64"],
+    assert version["backtest"]["prediction"] == "up"
+    assert version["judged"]["change"]["n"] == 40
+    page = web.get("/runs/deep/tree/lineage/1").text
+    assert "dead after" in page
+    assert "0.125 <small>[0.06, 0.23] n 64" in page
+    last = web.get("/runs/deep/tree/lineage/4").text
+    assert "hacked_reward" in last
+    assert "size5.data_ratio" in last
+    assert "less signal" in web.get("/runs/deep/tree/lineage").text
+    assert "less signal" in web.get("/runs/deep/tree/proposals/2").text
+
+
+def test_proposals_are_listed_by_generation(web: TestClient) -> None:
+    found = as_json(web, "/runs/deep/tree/proposals")["generations"]
+    assert [(one["number"], one["parent"], one["versions"]) for one in found] == [
+        (1, 0, [1, 2]), (2, 1, [3]), (3, 3, [4]),
     ]  # fmt: skip
-    assert version["gate"]["change"]["n"] == 40
-    assert "hacked_reward" in web.get("/runs/deep/tree/lineage/5").text
-    assert "the backtest rejected it" in web.get("/runs/deep/tree/lineage/4").text
-    knobs = web.get("/runs/deep/tree/lineage/5").text
-    assert "size5.data_ratio" in knobs
+    assert [version for _, version in found[1]["tried"]] == [3, None]
+    page = web.get("/runs/first/proposals").text
+    assert "more holes" in page
+    assert "had no second idea" in page
 
 
 def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
-    nodes = as_json(web, "/runs/first/lineage")["nodes"]
-    assert [one["parent"] for one in nodes] == [None, 0, 0]
-    assert [one["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
+    nodes = as_json(web, "/runs/first/lineage")["versions"]
+    assert [one["version"]["parent"] for one in nodes] == [None, 0, 0]
+    assert [one["version"]["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
+    assert [one["changed"] for one in nodes] == ["nothing: the start", "knobs", "knobs"]
     page = web.get("/runs/first/lineage/1").text
     assert "size3.hole_ratio" in page
     assert "more holes" in page
@@ -133,7 +164,7 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
 def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:
     from coevolve.evidence.store import read
 
-    rows = read(root / "deep" / "tree" / "rounds" / "03").to_pylist()
+    rows = read(root / "deep" / "tree" / "versions" / "03").to_pylist()
     base = "/runs/deep/tree/rollouts"
     for query, wanted in (
         ({"version": "3"}, lambda r: True),
@@ -173,7 +204,7 @@ def test_one_rollout_with_its_film(web: TestClient) -> None:
 
 
 def test_tools_and_edits_are_told_turn_by_turn() -> None:
-    from coevolve.dashboard.web.telling import turns_of
+    from coevolve.dashboard.web.transcript import turns_of
     from coevolve.domains.swe.calls import write_call
 
     edit = write_call("edit", path="a.py", old="x = 1\ny = 2", new="x = 1\ny = 3")
@@ -202,7 +233,7 @@ def test_the_ledger_is_searched(web: TestClient, root: Path) -> None:
         event.phase == "propose" and "holes" in json.dumps(event.payload) for event in events
     )
     assert words["n"] > 0
-    assert as_json(web, "/runs/first/ledger", search="%")["n"] == 0
+    assert as_json(web, "/runs/first/ledger", search="propose%holes")["n"] == 0
     one = as_json(web, f"/runs/first/ledger/{found['lines'][0]['number']}")
     assert one["event"]["kind"] == "done"
     assert web.get("/runs/first/ledger/99999").status_code == 404
@@ -222,27 +253,26 @@ def test_skills_and_comparisons(web: TestClient) -> None:
 
 def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(root / "deep" / "tree", tmp_path / "tree"))
-    change = {"mean": -0.126, "low": -0.158, "high": -0.093, "p": 1e-9, "n": 500}
-    rates = {"first": 717, "last": 591}
-    found = {
-        "tasks": 500, "change": {"valid": change},
-        **{name: {"valid": wilson(k, 1000).as_json()} for name, k in rates.items()},
-    }  # fmt: skip
+    change = Difference(mean=-0.126, low=-0.158, high=-0.093, p=1e-9, n=500)
+    first, last = (
+        phases.Tested(policy=name, rates={"valid": wilson(k, 1000).as_json()})
+        for name, k in (("pocket", 717), ("p1", 591))
+    )
+    found = phases.Final(tasks=500, words="so", first=first, last=last, change={"valid": change})
     with Ledger.open(folder) as ledger:
         with ledger.writing():
-            ledger.phase(0, "final", lambda: found)
+            ledger.phase("run", "final", lambda: found.model_dump(mode="json"))
             ledger.note("done")
-        glance = read(Place("tree", folder), ledger)
-    assert glance.round == 5
-    assert glance.change is not None
-    assert glance.change.mean == 0.05  # the gate's, not that of the test split
-    assert glance.lines()["test, change"] == "-12.6 points [-15.8, -9.3], n 500"
+        summary = read(RunFolder("tree", folder), ledger)
+    assert summary.at == "generation 3"
+    assert summary.standing.change.mean == 0.05  # the gate's, not that of the test split
+    assert summary.lines()["test, change"] == "-12.6 points [-15.8, -9.3], n 500"
     web = client(tmp_path)
     assert "test -12.6" in web.get("/").text
     facts = as_json(web, "/runs/tree")["facts"]
     assert facts["answer"] == "no"
     assert "on the test split" in facts["sentence"]
-    assert facts["test"]["change"] == change
+    assert facts["test"]["change"] == change.as_json()
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
@@ -253,12 +283,12 @@ def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
 
 def test_a_change_on_the_disk_is_seen(tmp_path: Path, root: Path) -> None:
     shutil.copytree(root / "first", tmp_path / "copy")
-    web, places = client(tmp_path), Places(tmp_path)
+    web, folders = client(tmp_path), Folders(tmp_path)
     before = as_json(web, "/runs/copy/ledger")["n"]
-    stamp = places.stamp(places.runs()["copy"])
+    stamp = folders.stamp(folders.runs()["copy"])
     with Ledger.open(tmp_path / "copy") as ledger:
         ledger.note("warning", words="late")
-    again = Places(tmp_path)
+    again = Folders(tmp_path)
     assert again.stamp(again.runs()["copy"]) != stamp
     time.sleep(0.35)
     assert as_json(web, "/runs/copy/ledger")["n"] == before + 1
@@ -267,7 +297,7 @@ def test_a_change_on_the_disk_is_seen(tmp_path: Path, root: Path) -> None:
 def test_a_change_is_told_even_if_it_came_before_the_listening() -> None:
     import asyncio
 
-    from coevolve.dashboard.web.streaming import Streams, seen_of
+    from coevolve.dashboard.web.stream import Streams, seen_of
 
     states = ["new", "new", "newer", "newer"]
 
@@ -291,7 +321,7 @@ def test_a_change_is_told_even_if_it_came_before_the_listening() -> None:
 
 
 def test_pages_that_are_not_there(web: TestClient) -> None:
-    for path in ("/nothing", "/runs/none", "/runs/first/nothing", "/runs/first/rounds/77",
+    for path in ("/nothing", "/runs/none", "/runs/first/nothing", "/runs/first/proposals/77",
                  "/runs/first/lineage/x", "/compare/none", "/static/none.js"):  # fmt: skip
         answer = web.get(path)
         assert answer.status_code == 404, path

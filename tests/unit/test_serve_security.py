@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from runs import HOSTILE, make_run
+from pretended import HOSTILE, make_run
 from served import hostile_folder
 from web import TestClient, client
 
@@ -15,6 +15,7 @@ from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.guard import host_of, is_local
 from coevolve.ledger.approval import ask
 from coevolve.ledger.ledger import Ledger
+from coevolve.loop.loop import run_loop
 
 TOKEN = "a-token-of-many-characters"
 
@@ -48,13 +49,13 @@ def addresses(web: TestClient, name: str) -> list[str]:
     found = ["/", "/compare", "/skills", "/?search=" + quote(HOSTILE)]
     for one in (run, "/runs/tree"):
         found += [one, *(f"{one}/{page}" for page in (
-            "lineage", "lineage/1", "rounds", "rounds/0", "rounds/1", "rollouts", "ledger",
+            "lineage", "lineage/0", "lineage/1", "proposals", "proposals/1", "rollouts", "ledger",
             "ledger/1", "diagnostics", "ledger?search=" + quote(HOSTILE),
             "rollouts?task=" + quote(HOSTILE), "rollouts?version=" + quote(HOSTILE),
             "rollouts?label." + quote(HOSTILE) + "=" + quote(HOSTILE),
             "rollouts/" + quote(HOSTILE), quote(HOSTILE),
         ))]  # fmt: skip
-    found += [f"{run}/diagnostics/own?version=0", f"/{quote(HOSTILE)}", "/runs/tree/lineage/5"]
+    found += [f"{run}/diagnostics/own?version=0", f"/{quote(HOSTILE)}", "/runs/tree/lineage/4"]
     listed = web.get(f"{run}/rollouts?format=json").json()["found"]["rows"]
     found += [f"{run}/rollouts/{one['id']}" for one in listed[:2]]
     found += [f"{run}/rollouts/{one['id']}/picture" for one in listed[:2]]
@@ -102,7 +103,7 @@ def test_every_answer_is_under_a_strict_policy(hostile: tuple[TestClient, str]) 
         "/etc/passwd", "%2fetc%2fpasswd", "first/rollouts/../../../../secret/part-00000/0",
         "first/rollouts/%2e%2e/%2e%2e/secret/0", "linked", "first/ledger/../../../secret",
         "first/diagnostics/..%2f..%2fsecret", "first%00",
-        "first/rollouts/rounds/00/dev/part-00000/-1",
+        "first/rollouts/versions/00/dev/part-00000/-1",
     ],
 )  # fmt: skip
 def test_no_address_leaves_the_folder(tmp_path: Path, path: str) -> None:
@@ -121,9 +122,8 @@ def test_no_address_leaves_the_folder(tmp_path: Path, path: str) -> None:
 
 def waiting_run(folder: Path) -> int:
     """A run that waits for an answer; returns the number of its question."""
-    rounds = make_run(folder, approval=["completion"])
-    with rounds.ledger as ledger:
-        return ask(ledger, 0, "completion", {"verdict": HOSTILE}).number
+    with make_run(folder, approval=["completion"]).ledger as ledger:
+        return ask(ledger, "versions/00", "completion", {"verdict": HOSTILE}).number
 
 
 def form_of(web: TestClient) -> dict[str, str]:
@@ -170,8 +170,8 @@ def test_only_the_page_itself_can_answer(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
-    rounds = make_run(tmp_path / "run", ("prioritised", "greedy"), approval=["proposal"])
-    thread = threading.Thread(target=rounds.run, daemon=True)
+    run = make_run(tmp_path / "run", scripts=("prioritised", "greedy"), approval=["design"])
+    thread = threading.Thread(target=run_loop, args=(run,), daemon=True)
     thread.start()
     web = client(tmp_path)
     for decision, note in (("revise", "fewer holes"), ("approve", "")):
@@ -184,10 +184,10 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
         threading.Event().wait(0.4)
     thread.join(60)
     assert not thread.is_alive()
-    assert rounds.ledger.state() == "done"
-    asked = [event.phase for event in rounds.ledger.events("phase")]
+    assert run.ledger.state() == "done"
+    asked = [event.phase for event in run.ledger.events("phase")]
     assert "propose-1" in asked
-    rounds.ledger.close()
+    run.ledger.close()
 
 
 def test_cookies_are_of_this_site_alone(tmp_path: Path) -> None:

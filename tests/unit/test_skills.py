@@ -196,12 +196,13 @@ def test_failing_again_and_again_turns_a_skill_against_itself_there_only():
     assert not failing.tried(trial(4, "kept")).tried(trial(5, "kept")).warns("lake")
 
 
-def test_what_a_backtest_rejected_is_no_failure_and_trials_count_once():
-    rejected = skill()
+def test_what_was_never_judged_is_no_failure_and_trials_count_once():
+    open_ones = skill()
     for number in range(5):
-        rejected = rejected.tried(trial(number, "rejected"))
-    assert (rejected.failed(), rejected.warns("lake")) == (0, False)
-    assert len(rejected.tried(trial(0, "kept")).evidence) == 5
+        open_ones = open_ones.tried(trial(number, "root"))
+    assert (open_ones.failed(), open_ones.warns("lake")) == (0, False)
+    judged = open_ones.tried(trial(0, "pruned")).tried(trial(0, "kept"))
+    assert (judged.held(), judged.failed(), len(judged.evidence)) == (1, 0, 5)
 
 
 def test_better_records_come_first_and_failures_last():

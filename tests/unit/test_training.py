@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 from training import Flat, Guess, Guessing, Looking, Words, lake_tasks, stage, weights
 
-from coevolve.cli.training import asking
+from coevolve.cli.train import asking
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.seeds import derive

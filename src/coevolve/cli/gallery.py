@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coevolve.evolution.gallery.running import Row
+    from coevolve.gallery.run import Row
 
 WIDE = 140
 """Characters of a line in a pipe."""
@@ -37,8 +37,8 @@ def gallery(
 
     from coevolve.cli.show import PLAIN, notes, out
     from coevolve.core.names import lookup
-    from coevolve.evolution.gallery.registry import SCENARIOS
-    from coevolve.evolution.gallery.running import exhibit
+    from coevolve.gallery.registry import SCENARIOS
+    from coevolve.gallery.run import exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
     say = partial(notes.print, **PLAIN)

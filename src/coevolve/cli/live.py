@@ -17,33 +17,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from coevolve.engines.base import Progress
-    from coevolve.ledger.ledger import Ledger
+    from coevolve.loop.run import Run
+    from coevolve.store.lineage import Lineage
 
-EVERY_ROUND = ("train", "dev", "gate")
-BETWEEN_ROUNDS = ("propose", "backtest")
+EVERY_VERSION = ("train", "dev", "gate")
+BETWEEN_VERSIONS = ("propose", "backtest")
 DECISIONS = 4
-
-
-class Run(Protocol):
-    """A run of rounds or of versions."""
-
-    @property
-    def ledger(self) -> "Ledger": ...
-    @property
-    def title(self) -> str: ...
-    @property
-    def planned(self) -> int:
-        """How many rounds or versions there are to be."""
-        ...
-
-    @property
-    def word(self) -> str:
-        """What they are called."""
-        ...
-
-    def run(self) -> Any:
-        """To the end."""
-        ...
 
 
 class View(Protocol):
@@ -57,7 +36,7 @@ class View(Protocol):
         """A step of training."""
         ...
 
-    def run(self, run: "Run") -> Any:
+    def run(self, run: "Run") -> "Lineage":
         """Run to the end while it is being followed."""
         ...
 
@@ -87,8 +66,10 @@ class Plain:
                 highlight=False,
             )
 
-    def run(self, run: "Run") -> Any:
-        return run.run()
+    def run(self, run: "Run") -> "Lineage":
+        from coevolve.loop.loop import run_loop
+
+        return run_loop(run)
 
 
 class Panel:
@@ -101,7 +82,7 @@ class Panel:
         self.speed: float | None = None
         self.tokens = 0.0
         self.summary: dict[str, Any] = {}
-        self.place: tuple[int | None, str | None] = (None, None)
+        self.place: tuple[str | None, str | None] = (None, None)
         self.began = self.phase_began = time.monotonic()
         self.of: Run | None = None
 
@@ -117,14 +98,16 @@ class Panel:
         self.speed = drawn / seconds if seconds > 0 and drawn > 0 else None
         self.progress = progress
 
-    def run(self, run: "Run") -> Any:
+    def run(self, run: "Run") -> "Lineage":
         from rich.live import Live
+
+        from coevolve.loop.loop import run_loop
 
         self.of = run
         with Live(console=self.console, get_renderable=self.render, refresh_per_second=2):
-            standing = run.run()
+            lineage = run_loop(run)
             self.look()
-        return standing
+        return lineage
 
     def look(self) -> None:
         """See in the ledger where the run is."""
@@ -133,7 +116,7 @@ class Panel:
             self.summary = self.of.ledger.summary()
         except LedgerError:  # busy for a moment, or broken, which the run itself will say
             return
-        place = (self.summary["round"], self.summary["phase"])
+        place = (self.summary["place"], self.summary["phase"])
         if place != self.place:
             self.place, self.phase_began = place, time.monotonic()
             self.progress = None if place[1] != "train" else self.progress
@@ -153,19 +136,22 @@ class Panel:
         if self.decisions:
             lines += [Text(""), *(Text(f"· {line}", overflow="fold") for line in self.decisions)]
         return Frame(
-            Group(*lines), title=Text(self.of.title), title_align="left", border_style="dim"
+            Group(*lines), title=Text(self.of.plan.title), title_align="left", border_style="dim"
         )
 
     def where(self) -> str:
         assert self.of is not None
-        planned, (number, phase) = self.of.planned, self.place
+        planned, (place, phase) = self.of.plan.versions, self.place
         state = str(self.summary.get("state", "new"))
         if state == "waiting":
             return f"waiting for `coevolve approve|revise|abort {self.of.ledger.folder}`"
         if state in ("done", "stopped", "failed"):
             return state
         doing = WORDS.get((phase or "").split("-")[0], phase or "between phases")
-        return f"{self.of.word} {number or 0} ({(number or 0) + 1} of {planned}) · {doing}"
+        kind, _, number = (place or "versions/00").partition("/")
+        done = self.summary.get("phases", {}).get("gate", 0)
+        where = f"{kind.removesuffix('s')} {int(number)}" if number else "the first policy"
+        return f"{where} · {doing} · {done} of {planned} versions judged"
 
     def bar(self, progress: "Progress") -> "RenderableType":
         from rich.progress_bar import ProgressBar
@@ -196,7 +182,7 @@ class Panel:
             stage_s = self.progress.seconds_left
             parts.append(f"stage {clock(stage_s)} left")
         if self.summary.get("state") == "running":
-            left = run_left(self.of.planned, self.summary, passed, stage_s)
+            left = run_left(self.of.plan.versions, self.summary, passed, stage_s)
             if left.seconds > 0:
                 about = "about" if left.whole else "at least"
                 parts.append(f"run {about} {clock(left.seconds)} left")
@@ -211,7 +197,9 @@ class Left(NamedTuple):
     """Whether every phase to come has been seen once, or is like one that has."""
 
 
-def run_left(rounds: int, summary: Mapping[str, Any], passed: float, stage_s: float | None) -> Left:
+def run_left(
+    versions: int, summary: Mapping[str, Any], passed: float, stage_s: float | None
+) -> Left:
     """Phases to come, each as long as it has been so far; the one going on has run for `passed`
     seconds, and if it is training, it says itself how long it will take."""
     seconds, counts = summary["seconds"], summary["phases"]
@@ -222,8 +210,8 @@ def run_left(rounds: int, summary: Mapping[str, Any], passed: float, stage_s: fl
     if "base" in means:  # the same number of tasks as any other measurement on the gate
         means.setdefault("gate", means["base"])
     total, whole = 0.0, True
-    for name in (*EVERY_ROUND, *BETWEEN_ROUNDS):
-        expected = rounds if name in EVERY_ROUND else rounds - 1
+    for name in (*EVERY_VERSION, *BETWEEN_VERSIONS):
+        expected = versions if name in EVERY_VERSION else versions - 1
         count = expected - counts.get(name, 0)
         if count > 0 and name == now:
             count -= 1

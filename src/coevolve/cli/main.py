@@ -10,25 +10,29 @@ import typer
 
 from coevolve import __version__
 from coevolve.cli import (
-    asking,
-    checking,
-    comparing,
-    diagnosing,
-    domain_server,
-    evaluating,
-    evolving,
+    approve,
+    ask,
+    check,
+    compare,
+    diagnose,
+    evaluate,
+    evolve,
+    final,
     gallery,
-    judging,
-    making,
+    new_domain,
+    null,
     pocket,
-    reporting,
-    running,
-    scoring,
-    serving,
+    report,
+    resume,
+    scorecard,
+    serve,
+    serve_domain,
     skills,
+    status,
     tasks,
-    training,
+    train,
 )
+from coevolve.cli import run as run_command
 from coevolve.core.errors import CoevolveError
 from coevolve.core.leaving import leave
 
@@ -40,6 +44,10 @@ app = typer.Typer(
     help="""The outer loop of LLM reinforcement learning.
 
 Start here:
+
+  coevolve run                                             rounds: train, judge, redesign the tasks
+
+  coevolve evolve                                          a tree: change the harness, keep gains
 
   coevolve tasks generate --count 3 --output tasks.jsonl   make certified tasks
 
@@ -61,32 +69,32 @@ Start here:
 """,
 )
 app.add_typer(tasks.app, name="tasks")
-app.command("run")(running.run)
-app.command("evolve")(evolving.evolve)
-app.command("resume")(running.resume)
-app.command("status")(running.status)
-app.command("diagnose")(diagnosing.diagnose)
-app.command("scorecard")(scoring.scorecard)
+app.command("run")(run_command.run)
+app.command("evolve")(evolve.evolve)
+app.command("resume")(resume.resume)
+app.command("status")(status.status)
+app.command("diagnose")(diagnose.diagnose)
+app.command("scorecard")(scorecard.scorecard)
 app.add_typer(skills.app, name="skills")
-app.command("approve")(running.approve)
-app.command("revise")(running.revise)
-app.command("abort")(running.abort)
-app.command("compare")(comparing.compare)
-app.command("final")(judging.final)
-app.command("null")(judging.null)
+app.command("approve")(approve.approve)
+app.command("revise")(approve.revise)
+app.command("abort")(approve.abort)
+app.command("compare")(compare.compare)
+app.command("final")(final.final)
+app.command("null")(null.null)
 app.command("gallery")(gallery.gallery)
-app.command("report")(reporting.report)
-app.command("serve")(serving.serve)
-app.command("train")(training.train)
-app.command("evaluate")(evaluating.evaluate)
-app.command("ask")(asking.ask)
+app.command("report")(report.report)
+app.command("serve")(serve.serve)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("ask")(ask.ask)
 app.add_typer(pocket.app, name="pocket")
-app.command("check")(checking.check)
-app.command("domains")(checking.domains)
-app.command("new-domain")(making.new_domain)
-app.command("serve-domain")(domain_server.serve_domain)
-app.command("check-server")(domain_server.check_server)
-app.command("doctor")(checking.doctor)
+app.command("check")(check.check)
+app.command("domains")(check.domains)
+app.command("new-domain")(new_domain.new_domain)
+app.command("serve-domain")(serve_domain.serve_domain)
+app.command("check-server")(serve_domain.check_server)
+app.command("doctor")(check.doctor)
 
 
 def show_version(wanted: bool) -> None:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coevolve.cli.choosing import TaskList
+from coevolve.cli.choice import TaskList
 from coevolve.cli.show import notes, out, rates
 from coevolve.evaluation.clusters import ClusteredTally, Estimate
 from coevolve.policies.base import Sampling

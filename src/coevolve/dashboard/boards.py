@@ -1,4 +1,4 @@
-"""Before and after: gate tasks that the base policy failed and the final checkpoint solves.
+"""Before and after: gate tasks that the first policy failed and the best version solves.
 
 Invariant: a picture reaches a page only if every element and attribute of it is known to be still;
 otherwise the task and its answers are shown as text.
@@ -13,10 +13,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
-from coevolve.dashboard.proposals import written
+from coevolve.dashboard.numbers import labels
 from coevolve.dashboard.record import Record
-from coevolve.dashboard.shown import labels
 from coevolve.dashboard.tasks import held_out
+from coevolve.dashboard.text import written
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
@@ -62,7 +62,7 @@ class Boards(NamedTuple):
     """What changed on the gate, and a few tasks to look at."""
 
     fixed: Rate
-    """Of the tasks that the base policy failed, those that succeed now."""
+    """Of the tasks that the first policy failed, those that succeed now."""
     lost: Rate
     """Of the tasks that it solved, those that fail now."""
     pairs: tuple[Pair, ...]

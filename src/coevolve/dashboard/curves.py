@@ -1,4 +1,9 @@
-"""Training step by step over all rounds, as columns of numbers for a chart."""
+"""Training step by step, as columns of numbers for charts.
+
+Where training goes on from version to version, their lines are laid end to end; where every version
+begins again with the first policy, on top of each other. Invariant: no point is a mean over
+several versions.
+"""
 
 import math
 from typing import NamedTuple
@@ -7,66 +12,111 @@ from coevolve.dashboard.record import Record, read_steps
 
 MOST_POINTS = 2_000
 """More steps than this are averaged, several to a point."""
+MOST_LINES = 6
+"""Versions that are laid on top of each other."""
+Steps = list[dict[str, float]]
 
 
-class Curve(NamedTuple):
-    """One panel."""
+class Panel(NamedTuple):
+    """One metric."""
 
     key: str
     title: str
     unit: str
     """percent, number or rate."""
-    values: list[float | None]
     of: str
     """What each point is a mean of, with n."""
+
+
+class Curve(NamedTuple):
+    """One version."""
+
+    version: int
+    steps: list[float]
+    """Where its points are; the middle where several steps are one point."""
+    values: dict[str, list[float | None]]
+    """By panel."""
 
 
 class Curves(NamedTuple):
     """All panels over the same steps."""
 
-    steps: list[float]
-    """Counted over all rounds, from 1; the middle where several steps are one point."""
-    bounds: list[tuple[float, int]]
-    """Where each round begins, and its number."""
+    panels: tuple[Panel, ...]
     curves: tuple[Curve, ...]
+    again: bool
+    """Whether every version begins again, so that they share their steps."""
     total: int
     stride: int
     """Steps per point."""
+    left_out: int
+    """Versions that are not drawn."""
+
+    def as_json(self) -> dict[str, object]:
+        """What the script draws."""
+        return {
+            "again": self.again,
+            "units": {panel.key: panel.unit for panel in self.panels},
+            "curves": [curve._asdict() for curve in self.curves],
+        }
 
 
 def curves_of(record: Record) -> Curves:
     """The metrics of every step that was written down."""
-    lines: list[dict[str, float]] = []
-    bounds = []
-    for number in record.rounds:
-        found = read_steps(record, number)
-        if found:
-            bounds.append((len(lines) + 0.5, number))
-            lines += with_speed(found)
-        elif record.phase(number, "train"):
-            record.trouble(f"round {number} has no steps.jsonl: its training curves are missing")
-    stride = max(1, -(-len(lines) // MOST_POINTS))
-    parts = [lines[first : first + stride] for first in range(0, len(lines), stride)]
-    steps = [index * stride + (len(part) + 1) / 2 for index, part in enumerate(parts)]
-    recipe = record.experiment.recipe if record.experiment else None
-    rollouts = f"{recipe.tasks * recipe.group} rollouts per step" if recipe else "n not known"
-    groups = f"{recipe.tasks} groups per step" if recipe else "n not known"
-    panels = (
-        ("reward", "reward", "number", rollouts),
-        ("valid", "valid", "percent", rollouts),
-        ("dead", "dead groups", "percent", groups),
-        ("entropy", "entropy, nats per token", "number", rollouts),
-        ("speed", "tokens/s, read and drawn", "rate", rollouts),
+    lineage = record.lineage
+    found: dict[int, Steps] = {}
+    for node in lineage.nodes:
+        if lines := read_steps(record, node.number):
+            found[node.number] = with_speed(lines)
+        elif node.train:
+            record.trouble(
+                f"version {node.number} has no steps.jsonl: its training curves are missing"
+            )
+    again = lineage.plan.start_from == "base"
+    shown = chosen(record, list(found)) if again else list(found)
+    total = sum(len(found[number]) for number in shown)
+    stride = max(1, -(-total // MOST_POINTS))
+    panels = tuple(
+        panel
+        for panel in panels_of(record)
+        if any(panel.key in line for number in shown for line in found[number])
     )
-    curves = tuple(
-        Curve(key, title, unit, [mean(part, key) for part in parts], of)
-        for key, title, unit, of in panels
-        if any(key in line for line in lines)
-    )
-    return Curves(steps, bounds, curves, len(lines), stride)
+    curves, first = [], 0
+    for number in shown:
+        curves.append(curve(number, found[number], first, stride, panels))
+        first += 0 if again else len(found[number])
+    return Curves(panels, tuple(curves), again, total, stride, len(found) - len(shown))
 
 
-def with_speed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+def chosen(record: Record, numbers: list[int]) -> list[int]:
+    """Of many versions the first, those that were kept last, and the newest."""
+    versions = record.lineage.versions
+    kept = [number for number in numbers if versions[number].valid]
+    wanted = dict.fromkeys([*numbers[:1], *numbers[-1:], *reversed(kept), *reversed(numbers)])
+    return sorted(list(wanted)[:MOST_LINES])
+
+
+def curve(number: int, lines: Steps, first: int, stride: int, panels: tuple[Panel, ...]) -> Curve:
+    """The points of one version, whose steps are counted from `first`."""
+    parts = [lines[start : start + stride] for start in range(0, len(lines), stride)]
+    steps = [first + index * stride + (len(part) + 1) / 2 for index, part in enumerate(parts)]
+    values = {panel.key: [mean(part, panel.key) for part in parts] for panel in panels}
+    return Curve(number, steps, values)
+
+
+def panels_of(record: Record) -> tuple[Panel, ...]:
+    recipe = record.lineage.plan.recipe
+    rollouts = f"{recipe.tasks * recipe.group} rollouts per step" if record.plan else "n not known"
+    groups = f"{recipe.tasks} groups per step" if record.plan else "n not known"
+    return (
+        Panel("reward", "reward", "number", rollouts),
+        Panel("valid", "valid", "percent", rollouts),
+        Panel("dead", "dead groups", "percent", groups),
+        Panel("entropy", "entropy, nats per token", "number", rollouts),
+        Panel("speed", "tokens/s, read and drawn", "rate", rollouts),
+    )
+
+
+def with_speed(lines: Steps) -> Steps:
     """Each line with its tokens per second; the count of tokens runs on through a stage."""
     found, before = [], 0.0
     for line in lines:
@@ -77,6 +127,6 @@ def with_speed(lines: list[dict[str, float]]) -> list[dict[str, float]]:
     return found
 
 
-def mean(lines: list[dict[str, float]], key: str) -> float | None:
+def mean(lines: Steps, key: str) -> float | None:
     values = [line[key] for line in lines if math.isfinite(line.get(key, math.nan))]
     return round(sum(values) / len(values), 6) if values else None

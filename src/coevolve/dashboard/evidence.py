@@ -1,17 +1,16 @@
 """The evidence as a table: valid rollouts by four labels, two down and two across, with n."""
 
-from typing import Any, NamedTuple
-
-from pydantic import ValidationError
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from coevolve.core.task import Label
+from coevolve.dashboard.numbers import label
 from coevolve.dashboard.record import Record
-from coevolve.dashboard.shown import label
 from coevolve.engineers.breakdown import carrying
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import str_key
-from coevolve.evidence.cells import Cell, merged
+from coevolve.store.cells import Cell, merged
 
 
 class Evidence(NamedTuple):
@@ -31,17 +30,12 @@ class Evidence(NamedTuple):
     """Its labels, valid and n of each column, and of the whole row."""
 
 
-def evidence_of(record: Record, tasks: str, values: Any) -> Evidence | None:
-    """What was recorded as cells; None if there is nothing."""
-    try:
-        cells = [Cell.model_validate(value) for value in values or ()]
-    except (ValidationError, TypeError):
-        record.trouble(f"the {tasks} results of a round are not cells")
+def evidence_of(record: Record, tasks: str, all_cells: Sequence[Cell]) -> Evidence | None:
+    """The table of recorded cells; None if there are none."""
+    if not all_cells:
         return None
-    if not cells:
-        return None
-    names = [name for name in labels(record, cells) if carrying(cells, name)][:4]
-    cells = carrying(cells, *names)
+    names = [name for name in labels(record, all_cells) if carrying(all_cells, name)][:4]
+    cells = carrying(all_cells, *names)
     whole = merged(cells, ())[0]
     failures = sorted(whole.failures.items(), key=lambda item: (-item[1], item[0]))
     down, across = names[0::2], names[1::2]
@@ -65,7 +59,7 @@ def evidence_of(record: Record, tasks: str, values: Any) -> Evidence | None:
     )
 
 
-def labels(record: Record, cells: list[Cell]) -> list[str]:
+def labels(record: Record, cells: Sequence[Cell]) -> list[str]:
     """The domain's labels in its order, or all that there are."""
     return list(record.domain.buckets) if record.domain else sorted(cells[0].labels)
 

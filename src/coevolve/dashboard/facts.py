@@ -8,23 +8,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve import __version__
+from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
-from coevolve.dashboard.decisions import RoundFacts, round_facts
 from coevolve.dashboard.headline import Headline, headline_of
-from coevolve.dashboard.levels import Levels, knobs_by_round, levels_of
-from coevolve.dashboard.proposals import written
-from coevolve.dashboard.record import (
-    Record,
-    Tried,
-    proposers,
-    read_record,
-    read_rollouts,
-    read_rows,
-    read_tried,
-)
+from coevolve.dashboard.knobs import Levels, levels_of
+from coevolve.dashboard.proposals import GenerationFacts, generations_of
+from coevolve.dashboard.record import Record, read_record, read_rollouts
+from coevolve.dashboard.text import written
 from coevolve.dashboard.timing import Timing, timing_of
-from coevolve.ledger.events import Event
+from coevolve.dashboard.values import plain
+from coevolve.dashboard.versions import VersionFacts, versions_of
+from coevolve.evidence.layout import BASE, parts_of, sound
+from coevolve.harness.plan import Plan
 
 
 class Facts(NamedTuple):
@@ -37,131 +34,110 @@ class Facts(NamedTuple):
     ended: str
     reason: str
     """Why the run ended early, if it did."""
-    config: dict[str, Any]
+    plan: Plan | None
     headline: Headline
-    rounds: tuple[RoundFacts, ...]
+    versions: tuple[VersionFacts, ...]
+    generations: tuple[GenerationFacts, ...]
     curves: Curves
     levels: Levels
     boards: Boards | None
     timing: Timing
     problems: tuple[str, ...]
-    version: str = __version__
+    release: str = __version__
 
     @property
-    def word(self) -> str:
-        """What its versions are called."""
-        return "version" if "versions" in self.config else "round"
-
-    @property
-    def proposers(self) -> str:
-        """Who proposes, by name."""
-        return ", ".join(proposers(self.config)) or "unknown"
+    def settings(self) -> dict[str, Any]:
+        """All settings of the run."""
+        return self.plan.model_dump(mode="json") if self.plan else {}
 
     def as_json(self) -> dict[str, Any]:
         """The numbers for scripts; texts and pictures stay in the page."""
-        head = self.headline
-        rates = {"base": head.base, "final": head.final}
-        return {
-            "run": self.name,
-            "state": self.state,
-            "answer": head.answer,
-            "sentence": head.sentence,
-            "policy": head.final_policy,
-            **{name: rate.as_json() if rate else None for name, rate in rates.items()},
-            "change": head.change.as_json() if head.change else None,
-            "test": head.test
-            and {
-                "first": head.test.first.as_json(),
-                "last": head.test.last.as_json(),
-                "change": head.test.change.as_json(),
-                "tasks": head.test.tasks,
-            },
-            "rounds": [
-                {
-                    "number": one.number,
-                    "knobs_by": one.author,
-                    "dev": one.dev.as_json() if one.dev else None,
-                    "gate": one.gate.as_json() if one.gate else None,
-                    "verdict": one.verdict.words or None,
-                }
-                for one in self.rounds
-            ],
-            "spent": {one.name: one.used for one in head.spent},
-            "seconds": self.timing.running_s,
-            "work_seconds": self.timing.kinds,
-            "orchestration": self.timing.share,
-            "orchestration_is_upper_bound": self.timing.bound,
-            "problems": list(self.problems),
-        }
+        head, standing = self.headline, self.headline.standing
+        shown: dict[str, Any] = plain(
+            {
+                "run": self.name,
+                "state": self.state,
+                **{name: getattr(head, name) for name in
+                   ("answer", "sentence", "engineers", "policy", "base", "final", "test")},
+                **{name: getattr(standing, name) for name in ("version", "told", "change")},
+                "versions": [
+                    {
+                        **{name: getattr(one.version, name) for name in
+                           ("number", "generation", "parent")},
+                        **{name: getattr(one, name) for name in
+                           ("changed", "author", "dev", "gate")},
+                        "verdict": one.words or None,
+                    }
+                    for one in self.versions
+                ],
+                "spent": {one.name: one.used for one in head.spent},
+                "seconds": self.timing.running_s,
+                "work_seconds": self.timing.kinds,
+                "orchestration": self.timing.share,
+                "orchestration_is_upper_bound": self.timing.bound,
+                "problems": self.problems,
+            }
+        )  # fmt: skip
+        return shown
 
 
 def facts_of(folder: Path) -> Facts:
     """Read a run folder."""
-    record = read_record(folder)
-    gates: dict[int | None, list[Tried]] = {None: gate_rollouts(record, None)}
-    gates |= {number: gate_rollouts(record, number) for number in record.rounds}
-    head = headline_of(record, gates)
-    knobs = knobs_by_round(record)
-    rounds = tuple(round_facts(record, number, knobs, gates[number]) for number in record.rounds)
-    # Read before `problems`, to which they add.
-    rest = {
+    return facts_from(read_record(folder))
+
+
+def facts_from(record: Record) -> Facts:
+    """Everything that follows from a record; adds to its problems."""
+    head = headline_of(record)
+    rest: dict[str, Any] = {  # read before `problems`, to which they add
+        "versions": versions_of(record),
+        "generations": generations_of(record),
         "curves": curves_of(record),
-        "levels": levels_of(record, knobs),
-        "boards": boards_of(
-            record,
-            read_rollouts(record, gate_place(record, None)),
-            read_rollouts(record, gate_place(record, head.final_round)),
-        )
-        if head.final_round is not None
-        else None,
-        "timing": timing_of(record, drawing(record, gates)),
+        "levels": levels_of(record),
+        "boards": boards_between(record, head.standing.told),
+        "timing": timing_of(record),
     }
+    check_files(record)
     times = [event.time for event in record.events]
-    last = record.events[-1] if record.events else None
     return Facts(
-        name=str(record.config.get("name") or folder.resolve().name),
-        folder=str(folder),
+        name=record.plan.name if record.plan else record.folder.resolve().name,
+        folder=str(record.folder),
         state=record.state,
         began=min(times, default=""),
         ended=max(times, default=""),
-        reason=ending(last) if last else "",
-        config=record.config,
+        reason=written(record.reason),
+        plan=record.plan,
         headline=head,
-        rounds=rounds,
         problems=tuple(record.problems),
-        **rest,  # type: ignore[arg-type]
+        **rest,
     )
 
 
-def ending(last: Event) -> str:
-    """Why a run ended early, by its last event; empty if it did not."""
-    told = last.payload
-    if last.kind == "answered" and told.get("decision") == "abort":
-        return "a person ended it" + (f": {written(told['note'])}" if told.get("note") else "")
-    early = last.kind in ("stopped", "failed")
-    return str(told.get("reason") or told.get("error") or "") if early else ""
+def boards_between(record: Record, version: int | None) -> Boards | None:
+    """The first policy beside a version on the gate tasks."""
+    if version is None:
+        return None
+    places = (record.paths.base_gate, record.paths.version(version) / "gate")
+    before, after = (read_rollouts(record, place) for place in places)
+    return boards_of(record, before, after)
 
 
-def gate_place(record: Record, number: int | None) -> Path:
-    return record.folder / "base" / "gate" if number is None else record.place(number, "gate")
-
-
-def gate_rollouts(record: Record, number: int | None) -> list[Tried]:
-    """The gate rollouts of a round, or of the base policy."""
-    place = gate_place(record, number)
-    found = read_tried(record, place)
-    phase = record.phase(number or 0, "base" if number is None else "gate")
-    if phase and not found:
-        record.trouble(f"the gate rollouts are missing: {place.relative_to(record.folder)}")
-    return found
-
-
-def drawing(record: Record, gates: dict[int | None, list[Tried]]) -> dict[tuple[int, str], float]:
-    """Seconds spent on drawing answers, by round and phase, as the rollouts have it."""
-    found = {(0, "base"): float(sum(one.seconds for one in gates[None]))}
-    for number in record.rounds:
-        found[number, "gate"] = float(sum(one.seconds for one in gates[number]))
-        for phase, name in (("dev", "dev"), ("backtest", "probes")):
-            rows = read_rows(record, record.place(number, name), ["seconds"])
-            found[number, phase] = float(sum(row["seconds"] for row in rows))
-    return found
+def check_files(record: Record) -> None:
+    """Name the rollouts that are lost or cannot be read; those of training are looked at by
+    whoever counts them."""
+    try:
+        parts = parts_of(record.folder, (Split.TRAIN, Split.DEV, Split.GATE))
+    except UserError:
+        return  # without a ledger, which is said already
+    there = {(part.version, part.source) for part in parts}
+    _, broken = sound(part for part in parts if part.source != "train")
+    for one in broken:
+        name = one.file.relative_to(record.folder)
+        record.trouble(f"{name} cannot be read: {one.reason}")
+    lineage, paths = record.lineage, record.paths
+    places = {BASE: paths.base_gate} if lineage.base else {}
+    places |= {node.number: paths.version(node.number) / "gate" for node in lineage.nodes
+               if node.gate}  # fmt: skip
+    for number, place in places.items():
+        if (number, "gate") not in there:
+            record.trouble(f"the gate rollouts are missing: {place.relative_to(record.folder)}")

@@ -1,15 +1,42 @@
-"""Did it learn: the base policy beside the final checkpoint on the gate tasks, task by task."""
+"""Did it learn: what a run would end with, beside the policy that it began with.
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+Invariant: every page that tells the result of a run tells this one, as the gate recorded it.
+"""
 
-from coevolve.dashboard.record import Record, Tried
-from coevolve.dashboard.shown import percent
-from coevolve.evaluation.clusters import Part, cautious, rate_over
-from coevolve.evaluation.paired import Difference, paired
+from typing import NamedTuple
+
+from coevolve.dashboard.numbers import change_words, in_points, percent
+from coevolve.dashboard.record import Record
+from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.paired import Difference
 from coevolve.evaluation.statistics import Rate
-from coevolve.harness.budget import Spent
-from coevolve.harness.experiment import Experiment
+from coevolve.harness.plan import Plan
+from coevolve.store.lineage import Lineage, Node
+from coevolve.store.phases import Final, Scores
+
+NAMES = {"valid": "valid rate", "optimal": "optimal rate", "reward": "mean reward"}
+"""Of metrics."""
+
+
+class Standing(NamedTuple):
+    """The best version beside the first policy."""
+
+    version: int | None
+    """What the run would end with; None: the first policy."""
+    told: int | None
+    """The version whose change is told: that one, or else the strongest that is valid."""
+    change: Difference | None
+    """Of the objective on gate tasks, from the first policy, paired."""
+    words: str
+    """Why there is no change to tell."""
+
+    @property
+    def line(self) -> str:
+        """In one line."""
+        if self.change is None:
+            return self.words
+        better = "" if self.version is not None else ", not better than the first policy"
+        return f"version {self.told}: {change_words(self.change)}{better}"
 
 
 class Spending(NamedTuple):
@@ -37,183 +64,144 @@ class Headline(NamedTuple):
     sentence: str
     by_gate: str
     """What the gate said, where the test split has the last word; empty before."""
+    engineers: str
+    """Whether it is the engineers that helped, as far as the gate can tell."""
     base: Rate | None
-    """Of the base policy, on the gate tasks."""
+    """Of the first policy, on the gate tasks."""
     final: Rate | None
-    change: Difference | None
-    final_round: int | None
-    """The round whose checkpoint is in force; None: the base policy still is."""
-    final_policy: str
-    finished: int
-    """Rounds that the gate has judged."""
-    planned: int | None
+    """Of the version that is told."""
+    standing: Standing
+    policy: str
+    """What the run would end with."""
+    judged: int
     kept: int
+    planned: int | None
     spent: tuple[Spending, ...]
-    spending_phases: tuple[str, ...]
-    """Phases that recorded what they spent."""
     test: Tested | None
     """None until the test split is opened."""
 
 
-def headline_of(record: Record, gates: dict[int | None, list[Tried]]) -> Headline:
-    """From the gate rollouts of the base policy (None) and of each round."""
-    judged = [number for number in record.rounds if record.phase(number, "gate")]
-    kept = [number for number in judged if keeps(record.payload(number, "gate"))]
-    last = standing(record, kept, gates)
-    before, after = gates.get(None, []), gates.get(last, [])
-    base, final = rate(before), rate(after)
-    if base is None:
-        base = base_rate(record.payload(0, "base"), record.experiment)
-    change = compare(record, before, after) if judged else None
-    tested = tested_of(record.payload(0, "final"))
-    stands = best_words(record, judged) or "the gate kept no version" if record.tree else STANDS
-    answer, sentence = judge(base, final, change, bool(judged), last, stands)
+def headline_of(record: Record) -> Headline:
+    lineage, plan = record.lineage, record.plan
+    standing = standing_of(lineage)
+    tested = tested_of(lineage.final)
+    answer, sentence = judge(lineage, standing)
     by_gate = ""
-    if tested and last is not None:  # otherwise both are the base policy
+    if tested and standing.version is not None:  # otherwise both are the first policy
         by_gate = sentence
-        answer, sentence = told("on the test split, the", tested.first, tested.last, tested.change)
-    experiment = record.experiment
-    trained = record.payload(last, "train").get("result", {}) if last is not None else {}
-    first = experiment.policy if experiment else "the base policy"
-    planned = record.config.get("versions") if record.tree else experiment and experiment.rounds
+        rates = percent(tested.first.value), percent(tested.last.value)
+        answer, sentence = told("on the test split, the valid rate", *rates, tested.change)
+    told_of = node_at(lineage, standing.told)
+    limits = plan.budget.limits() if plan else {}
+    judged = [one for one in lineage.versions if one.verdict and not one.control]
+    ends_with = node_at(lineage, standing.version)
     return Headline(
-        answer, sentence, by_gate, base, final, change, last, str(trained.get("policy", first)),
-        len(judged), planned if isinstance(planned, int) else None, len(kept),
-        *spending(record), tested,
+        answer, sentence, by_gate, helped(lineage),
+        rate_of(lineage.base, lineage.plan),
+        rate_of(told_of.gate.scores if told_of and told_of.gate else None, lineage.plan),
+        standing,
+        ends_with.policy if ends_with and ends_with.train else lineage.plan.policy,
+        len(judged), sum(one.valid for one in judged), plan.versions if plan else None,
+        tuple(
+            Spending(name, float(used), limits.get(name))
+            for name, used in record.total
+            if used or name in limits
+        ),
+        tested,
     )  # fmt: skip
 
 
-STANDS = "the gate kept none of the rounds"
-"""Why the base policy still is in force."""
+def standing_of(lineage: Lineage) -> Standing:
+    """The result of a run so far."""
+    best = lineage.best
+    if best is None:
+        return Standing(None, None, None, "no evidence")
+    strongest = lineage.strongest
+    node = node_at(lineage, best.version) or (strongest[0] if strongest else None)
+    if node is None or node.gate is None:
+        return Standing(best.version, None, None, "no version was kept")
+    return Standing(best.version, node.number, node.gate.base.change, "")
 
 
-def best_words(record: Record, versions: Sequence[int]) -> str:
-    """What a tree has come to, as its last verdict has it; empty where that was not asked."""
-    found = (record.payload(number, "gate").get("best") for number in reversed(versions))
-    return next((str(one["words"]) for one in found if one), "")
+def node_at(lineage: Lineage, number: int | None) -> Node | None:
+    """A version, if it is recorded."""
+    return lineage.nodes[number] if number is not None and number < len(lineage.nodes) else None
 
 
-def tested_of(value: dict[str, Any]) -> Tested | None:
-    """What `coevolve final` recorded, as far as it can be read."""
-    try:
-        first, last = (
-            Rate(one["successes"], one["n"], one["low"], one["high"])
-            for one in (value["first"]["valid"], value["last"]["valid"])
-        )
-        change = difference(value["change"]["valid"])
-        return Tested(first, last, change, int(value["tasks"])) if change else None
-    except (KeyError, TypeError, ValueError):
+def rate_of(scores: Scores | None, plan: Plan) -> Rate | None:
+    """The share of valid attempts: all attempts at a task are worth one."""
+    if scores is None:
         return None
+    return cautious(scores.valid, scores.n, max(1, scores.n // plan.target.samples))
 
 
-def difference(value: object) -> Difference | None:
-    """A recorded change; None for what is none."""
-    if not isinstance(value, dict) or value.keys() != set(Difference._fields):
-        return None
-    return Difference(**value)
-
-
-def keeps(verdict: dict[str, Any]) -> bool | None:
-    """Whether a recorded verdict keeps a version; None where there is none."""
-    if "keep" in verdict:
-        return bool(verdict["keep"])
-    return verdict["verdict"] in ("kept", "root") if "verdict" in verdict else None
-
-
-def standing(record: Record, kept: list[int], gates: dict[int | None, list[Tried]]) -> int | None:
-    """The version in force: of rounds the last that was kept, of a tree the best of those that are
-    better than the base policy."""
-    if not record.tree:
-        return kept[-1] if kept else None
-    kept = [one for one in kept if record.payload(one, "gate").get("base", {}).get("better")]
-    if not kept:
-        return None
-    return max(kept, key=lambda number: found.value if (found := rate(gates[number])) else -1.0)
-
-
-def rate(rollouts: list[Tried]) -> Rate | None:
-    """Share of valid rollouts, None without any."""
-    return rate_over([Part(one.task_id, one.valid, 1) for one in rollouts]) if rollouts else None
-
-
-def base_rate(counted: dict[str, Any], experiment: Experiment | None) -> Rate | None:
-    """Of the base policy on the gate, by the counts that were recorded."""
-    n, samples = int(counted.get("n") or 0), experiment.measured.samples if experiment else 1
-    return cautious(int(counted["valid"]), n, max(1, n // samples)) if n else None
-
-
-def compare(record: Record, before: list[Tried], after: list[Tried]) -> Difference | None:
-    """The change on the tasks that both have tried; None if there are none."""
-    earlier, later = by_task(before), by_task(after)
-    both = [task for task in earlier if task in later]
-    if before and after and (len(both) < len(earlier) or len(both) < len(later)):
-        record.trouble(
-            f"only {len(both)} of {max(len(earlier), len(later))} gate tasks have rollouts of both "
-            "the base policy and the final checkpoint; the comparison is of these"
-        )
-    if not both:
-        return None
-    seed = record.experiment.seed if record.experiment else 0
-    return paired([earlier[key] for key in both], [later[key] for key in both], seed)
-
-
-def by_task(rollouts: list[Tried]) -> dict[str, float]:
-    """The share of valid attempts at each task: several attempts are not several tasks."""
-    found: dict[str, list[bool]] = {}
-    for one in rollouts:
-        found.setdefault(one.task_id, []).append(one.valid)
-    return {task: sum(valid) / len(valid) for task, valid in found.items()}
-
-
-def judge(
-    base: Rate | None,
-    final: Rate | None,
-    change: Difference | None,
-    judged: bool,
-    last: int | None,
-    stands: str = STANDS,
-) -> tuple[str, str]:
+def judge(lineage: Lineage, standing: Standing) -> tuple[str, str]:
     """The answer in one word and in one sentence."""
-    if not judged:
-        return "unknown", "Not known yet: no round has been judged by the gate."
-    if last is None:
-        return "no", f"No: {stands}, so the base policy stands."
-    if base is None or final is None or change is None:
-        return "unknown", "Not known: the gate rollouts to compare cannot be read."
-    return told("the gate", base, final, change)
+    best, metric = lineage.best, lineage.plan.objective.metric
+    if best is None:
+        return "unknown", "Not known yet: no version has been judged by the gate."
+    if standing.version is None:
+        return "no", f"No: {best_words(lineage)}; the policy that it began with stands."
+    node = node_at(lineage, standing.version)
+    if standing.change is None or lineage.base is None or node is None or node.gate is None:
+        return "unknown", "Not known: what the gate measured cannot be read."
+    values = (lineage.base.mean(metric), node.gate.scores.mean(metric))
+    shown = [f"{one:.3f}" if metric == "reward" else percent(one) for one in values]
+    return told(f"on the gate, the {NAMES[metric]}", shown[0], shown[1], standing.change)
 
 
-def told(where: str, base: Rate, final: Rate, change: Difference) -> tuple[str, str]:
-    """Which way a rate went, and whether that is more than chance."""
-    moved = f"{percent(base.value)} to {percent(final.value)}"
+def best_words(lineage: Lineage) -> str:
+    """What a run would end with now, and why; empty before the first verdict."""
+    changes = [node.gate.base.change for node in lineage.nodes if node.gate]
+    return in_points(lineage.best.words, *changes) if lineage.best else ""
+
+
+def told(what: str, before: str, after: str, change: Difference) -> tuple[str, str]:
+    """Which way something went, and whether that is more than chance."""
     numbers = (
         f"{100 * change.mean:+.1f} points, 95 % interval "
         f"{100 * change.low:+.1f} to {100 * change.high:+.1f}, n {change.n}"
     )
     if change.low > 0:
-        return "yes", f"Yes: {where} valid rate rose from {moved} ({numbers})."
+        return "yes", f"Yes: {what} rose from {before} to {after} ({numbers})."
     if change.high < 0:
-        return "no", f"No: {where} valid rate fell from {moved} ({numbers})."
-    return "unclear", f"No clear change: {where} valid rate went from {moved} ({numbers})."
+        return "no", f"No: {what} fell from {before} to {after} ({numbers})."
+    return "unclear", f"No clear change: {what} went from {before} to {after} ({numbers})."
 
 
-def spending(record: Record) -> tuple[tuple[Spending, ...], tuple[str, ...]]:
-    """What the phases recorded as spent, beside the limits."""
-    total, phases = Spent(), []
-    for event in record.events:
-        if "spent" not in event.payload:
-            continue
-        try:
-            total += Spent.model_validate(event.payload["spent"])
-        except ValueError:
-            record.trouble(f"event {event.number}: `spent` is not an amount")
-            continue
-        if event.phase and event.phase not in phases:
-            phases.append(event.phase)
-    limits = record.experiment.budget.limits() if record.experiment else {}
-    found = [
-        Spending(name, float(getattr(total, name)), limits.get(name))
-        for name in Spent.model_fields
-        if getattr(total, name) or name in limits
-    ]
-    return tuple(found), tuple(phases)
+def helped(lineage: Lineage) -> str:
+    """What training alone gained, and what became of the changes that engineers proposed."""
+    first, plan = node_at(lineage, 0), lineage.plan
+    if first is None or first.gate is None:
+        return ""
+    start = (
+        "Did the engineers help? The first version, before anybody proposed anything: "
+        f"{change_words(first.gate.base.change)} against the first policy. "
+    )
+    gates = {
+        node.number: node.gate for node in lineage.nodes if node.gate and node.version.patch
+    }  # fmt: skip
+    if not gates:
+        return f"{start}No version with a proposed change has been judged."
+    better = [str(number) for number, gate in gates.items() if gate.change.low > 0]
+    if plan.control:
+        against = "their controls, which trained as long"
+    elif plan.start_from == "base":
+        against = "their parents, which trained as long"
+    else:
+        against = "their parents, which trained less, so that training is part of any gain"
+    names = f" (version {', '.join(better)})" if better else ""
+    count = f"{len(better) or 'None'} of {len(gates)} versions with a proposed change"
+    verb = "is" if len(better) < 2 else "are"
+    return f"{start}{count} {verb} better beyond chance{names} than {against}."
+
+
+def tested_of(final: Final | None) -> Tested | None:
+    """What `coevolve final` recorded."""
+    if final is None:
+        return None
+    first, last = (
+        Rate(int(one["successes"]), int(one["n"]), one["low"], one["high"])
+        for one in (final.first.rates["valid"], final.last.rates["valid"])
+    )
+    return Tested(first, last, final.change["valid"], final.tasks)

@@ -1,20 +1,23 @@
-"""What engineers were shown and said, and what became of it.
+"""One generation: what engineers were shown and said, what was tried, and what became of it.
 
 Invariant: what was proposed goes through the same projection as in the run.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
+from coevolve.core.errors import CoevolveError
+from coevolve.dashboard.knobs import harness_before
 from coevolve.dashboard.record import Record
+from coevolve.dashboard.text import brief, written
 from coevolve.domains.knobs import Knobs
-from coevolve.engineers.base import Proposal
-from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.reach import apply
+from coevolve.harness.patch import Patch
+from coevolve.harness.proposal import Proposal
+from coevolve.harness.version import Version
+from coevolve.store.lineage import Generation
+from coevolve.store.phases import Tried
 
-MOST_CHARACTERS = 20_000
-"""Shown of anything that a model wrote."""
 MOST_ASKED = 40
 """Knobs of a proposal that are listed."""
 
@@ -33,6 +36,12 @@ class Said(NamedTuple):
     """One proposal."""
 
     engineer: str
+    factor: str
+    """What it would change; empty for nothing."""
+    value: str
+    """The new value, but for knobs, which are listed."""
+    expected: str
+    """What it is to move."""
     explanation: str
     failure: str
     asked: tuple[Asked, ...]
@@ -53,69 +62,145 @@ class Attempt(NamedTuple):
     said: tuple[Said, ...]
 
 
-def attempts_of(record: Record, number: int, incumbent: Knobs | None) -> tuple[Attempt, ...]:
-    """Every time that the engineers were asked in a round."""
-    found: list[Attempt] = []
-    while payload := record.payload(number, f"propose-{len(found)}" if found else "propose"):
-        proposed = payload.get("proposals") or {}
-        said = tuple(
-            one
-            for name, proposals in proposed.items()
-            for one in heard(record, name, proposals, incumbent)
+class GenerationFacts(NamedTuple):
+    """Everything about one generation."""
+
+    number: int
+    parent: int | None
+    """The version that its patches are patches of; None: the first policy."""
+    alarms: tuple[str, ...]
+    check: str
+    """What measuring the parent again came to."""
+    attempts: tuple[Attempt, ...]
+    words: str
+    """What the backtests decided."""
+    tried: tuple[tuple[Tried, int | None], ...]
+    """What was tried before training, and the version that it was trained as."""
+    versions: tuple[int, ...]
+    """Trained in it."""
+    learned: tuple[str, ...]
+    """Skills and diagnostics that came of it."""
+
+
+def generations_of(record: Record) -> tuple[GenerationFacts, ...]:
+    """All generations of which anything is recorded, but for the first version's."""
+    return tuple(
+        generation_facts(record, one) for one in record.lineage.generations if is_begun(one)
+    )
+
+
+def is_begun(one: Generation) -> bool:
+    return bool(one.check or one.diagnose or one.proposed or one.tests or one.learn)
+
+
+def generation_facts(record: Record, one: Generation) -> GenerationFacts:
+    grown = [version for version in record.lineage.versions if version.generation == one.number]
+    parent = one.diagnose.parent if one.diagnose else next((v.parent for v in grown), None)
+    check = one.check
+    return GenerationFacts(
+        number=one.number,
+        parent=parent,
+        alarms=one.diagnose.alarms if one.diagnose else (),
+        check=f"version {check.version} measured again: {check.rate:.3f}, before {check.before:.3f}"
+        if check
+        else "",
+        attempts=attempts_of(record, one, parent),
+        words=written(one.tests.words) if one.tests else "",
+        tried=tuple((tried, trained_as(grown, tried)) for tried in one.tests.tried)
+        if one.tests
+        else (),
+        versions=tuple(version.number for version in grown),
+        learned=learned(one),
+    )
+
+
+def trained_as(grown: Sequence[Version], tried: Tried) -> int | None:
+    """The version of a generation that a patch was trained as."""
+    same = (one.number for one in grown if (one.author, one.patch) == (tried.author, tried.patch))
+    return None if tried.refused else next(same, None)
+
+
+def learned(one: Generation) -> tuple[str, ...]:
+    """What became of skills and diagnostics, in words."""
+    if one.learn is None:
+        return ()
+    skills = [f"skill {skill.name}" for skill in one.learn.skills]
+    trials = [
+        f"diagnostic {trial.diagnostic.name}: {'accepted' if trial.accepted else 'refused'}, "
+        f"{trial.reason}"
+        for trial in one.learn.trials
+    ]
+    return tuple(written(words) for words in (*skills, *trials))
+
+
+def attempts_of(record: Record, one: Generation, parent: int | None) -> tuple[Attempt, ...]:
+    """Every time that the engineers were asked in a generation."""
+    harness = harness_before(record.lineage, parent)
+    incumbent = None
+    if harness and record.domain:
+        incumbent = record.domain.space.project(harness.knobs)
+    return tuple(
+        Attempt(
+            number,
+            written(asked.note),
+            {
+                name: written(listed[0].shown)
+                for name, listed in asked.proposals.items()
+                if listed and listed[0].shown
+            },
+            tuple(
+                said_by(record, name, proposal, incumbent)
+                for name, listed in asked.proposals.items()
+                for proposal in listed
+            ),
         )
-        shown = {name: told for name, proposals in proposed.items() if (told := seen(proposals))}
-        found.append(Attempt(len(found), written(payload.get("note", "")), shown, said))
-    return tuple(found)
+        for number, asked in enumerate(one.proposed)
+    )
 
 
-def seen(proposals: Any) -> str:
-    """What the engineer was shown, as it is recorded with its first proposal."""
-    first = proposals[0] if isinstance(proposals, list) and proposals else None
-    return written(first.get("shown", "")) if isinstance(first, dict) else ""
+def said_by(record: Record, name: str, proposal: Proposal, incumbent: Knobs | None) -> Said:
+    """One proposal, with what it came to."""
+    patch = proposal.patch
+    asked, idle, moved = list[Asked](), 0, list[Asked]()
+    if patch and patch.factor == "knobs" and isinstance(patch.value, Mapping) and incumbent:
+        asked, idle, moved = projected(record, patch.value, incumbent)
+    return Said(
+        engineer=written(name),
+        factor=written(patch.factor) if patch else "",
+        value=brief(patch.value, 400) if patch and patch.factor != "knobs" else "",
+        expected=expected(patch) if patch else "",
+        explanation=written(proposal.words or (patch.hypothesis if patch else "")),
+        failure=written(proposal.failure),
+        asked=tuple(asked[:MOST_ASKED]),
+        more=idle + max(0, len(asked) - MOST_ASKED),
+        moved=tuple(moved),
+    )
 
 
-def heard(record: Record, name: str, proposals: Any, incumbent: Knobs | None) -> list[Said]:
-    """The proposals of one engineer."""
-    found = []
-    for values in proposals if isinstance(proposals, list) else []:
-        try:
-            proposal = Proposal.model_validate(values)
-        except ValidationError:
-            record.trouble(f"a proposal by {name} is not one: {values!r:.100}")
-            continue
-        asked, idle, moved = projected(record, proposal, incumbent)
-        found.append(
-            Said(
-                name,
-                written(proposal.explanation),
-                written(proposal.failure),
-                tuple(asked[:MOST_ASKED]),
-                idle + max(0, len(asked) - MOST_ASKED),
-                tuple(moved),
-            )
-        )
-    return found
+def expected(patch: Patch) -> str:
+    """What a patch is to move."""
+    least = f" by at least {patch.least:g}" if patch.least else ""
+    return written(f"{patch.metric} {patch.direction}{least}")
 
 
 def projected(
-    record: Record, proposal: Proposal, incumbent: Knobs | None
+    record: Record, values: Mapping[str, Any], incumbent: Knobs
 ) -> tuple[list[Asked], int, list[Asked]]:
     """What was asked of each knob and what it came to; how many of those asked for are not in use;
     what moved besides."""
-    if incumbent is None or record.experiment is None or proposal.failure:
+    try:
+        after = apply(values, incumbent, record.lineage.plan.reach)
+    except (CoevolveError, TypeError, ValueError) as error:
+        record.trouble(f"a proposal of knobs cannot be applied: {written(error)[:200]}")
         return [], 0, []
-    after = apply(proposal, incumbent, record.experiment.reach)
     used = {knob.name for knobs in (incumbent, after) for knob in knobs.in_use()}
     wishes = {
         name: brief(value)
-        for name, value in proposal.knobs.items()
+        for name, value in values.items()
         if name not in incumbent or value != incumbent[name]
     }
-    for edit in proposal.edits:
-        wish = edit.action if edit.value is None else f"{edit.action} {brief(edit.value)}"
-        wishes[edit.knob] = f"{wishes[edit.knob]}, {wish}" if edit.knob in wishes else wish
     asked = [
-        Asked(cut(clean(name), 100), wish, incumbent.get(name), after.get(name))
+        Asked(brief(name, 100), wish, incumbent.get(name), after.get(name))
         for name, wish in wishes.items()
         if name not in incumbent or name in used
     ]
@@ -125,13 +210,3 @@ def projected(
         if name not in wishes
     ]
     return asked, len(wishes) - len(asked), moved
-
-
-def written(text: object) -> str:
-    """What a model or a person wrote, without hidden characters and not too long."""
-    return cut(clean(str(text)[: 4 * MOST_CHARACTERS]), MOST_CHARACTERS)
-
-
-def brief(value: object) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return f"{value:.4g}" if number else cut(clean(repr(value)[:400]), 60)

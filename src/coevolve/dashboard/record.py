@@ -1,33 +1,40 @@
-"""A run folder as it is found: what can be read of it, and in words what cannot.
+"""A run folder as it is found: its lineage as far as it can be read, and in words what cannot.
 
 Invariant: whatever is missing, cut off or damaged in a run is a problem to show, never an error.
 Only a folder that holds no run at all is refused.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
+import pyarrow
+from pyarrow import parquet
+from pydantic import BaseModel, ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError, UserError
-from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
+from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
+from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
-from coevolve.harness.experiment import Experiment, Plan, make_experiment
+from coevolve.evidence.evaluations import restored
+from coevolve.evidence.store import SCHEMA
+from coevolve.harness.budget import Spent
+from coevolve.harness.plan import Plan
+from coevolve.ledger.approval import answered
+from coevolve.ledger.budget import spent_so_far
 from coevolve.ledger.events import Event
 from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.watching import is_copy
+from coevolve.loop.train import Job
+from coevolve.store.jobs import job_of
+from coevolve.store.lineage import Lineage, plan_of
+from coevolve.store.paths import Paths
 
-
-class Tried(NamedTuple):
-    """A rollout as far as rates need it."""
-
-    task_id: str
-    sample: int
-    valid: bool
-    seconds: float
+PLACES = ("run/*.json", "versions/*/*.json", "generations/*/*.json")
+"""Where the copies of phases lie."""
 
 
 class Record(NamedTuple):
@@ -35,39 +42,24 @@ class Record(NamedTuple):
 
     folder: Path
     events: tuple[Event, ...]
-    config: dict[str, Any]
-    """What the run was created with; empty if that cannot be read."""
-    experiment: Experiment | None
+    plan: Plan | None
+    """None if it is lost; the lineage then stands on a plan of defaults."""
+    lineage: Lineage
     domain: Domain | None
     state: str
     """As the ledger has it; `broken off` for one that was killed, `unknown` without a ledger."""
+    spent: dict[int, Spent]
+    """What each phase took, by the number of its event."""
+    total: Spent
+    """What the whole run took, with tries that were broken off."""
+    reason: str
+    """Why it ended early, if it did."""
     problems: list[str]
     """What is missing or broken, in the order in which it was found."""
-    phases: dict[tuple[int | None, str | None], Event]
-    """What each phase of each round recorded."""
-
-    def payload(self, number: int, phase: str) -> dict[str, Any]:
-        """What a phase recorded; empty if there is nothing."""
-        event = self.phase(number, phase)
-        return event.payload if event else {}
-
-    def phase(self, number: int, name: str) -> Event | None:
-        return self.phases.get((number, name))
 
     @property
-    def tree(self) -> bool:
-        """Whether its versions branch; those of rounds do not."""
-        return "versions" in self.config
-
-    @property
-    def rounds(self) -> range:
-        """Every round of which anything is recorded."""
-        begun = [event.round for event in self.events if event.round is not None]
-        return range(max(begun) + 1) if begun else range(0)
-
-    def place(self, number: int, *names: str) -> Path:
-        """Where the files of a round are."""
-        return self.folder.joinpath("rounds", f"{number:02d}", *names)
+    def paths(self) -> Paths:
+        return Paths(self.folder)
 
     def trouble(self, text: str) -> None:
         """Note a problem, once."""
@@ -75,66 +67,109 @@ class Record(NamedTuple):
             self.problems.append(text)
 
 
+def is_run(folder: Path) -> bool:
+    """Whether there is a ledger, or, where that is lost, the copies of its phases."""
+    return (folder / "ledger.db").is_file() or any(folder.glob("versions/[0-9]*/*.json"))
+
+
 def read_record(folder: Path) -> Record:
     """Read all that is recorded of a run."""
-    if not (folder / "ledger.db").is_file() and not any(folder.glob("rounds/*/*.json")):
+    if not is_run(folder):
         raise UserError(f"{folder} holds no run; runs are kept under runs/")
     problems: list[str] = []
-    state = "unknown"
+    state, reason = "unknown", ""
+    plan: Plan | None = None
+    total: Spent | None = None
     try:
-        with Ledger.open(folder) as ledger:
+        with Ledger.open(folder, broken=True) as ledger:
             events, broken = ledger.salvage()
-            summary = ledger.summary()
-            state = summary["state"]
-            if state == "running" and summary["process"] is None:
-                state = "broken off"
-        problems += broken
+            problems += broken
+            state = str(ledger.summary()["state"])
+            reason = early_end(ledger, events)
+            try:
+                plan, total = plan_of(ledger), spent_so_far(ledger)
+            except CoevolveError as error:
+                problems.append(str(error))
     except LedgerError as error:
         problems.append(f"the ledger cannot be read: {error}")
         events = read_copies(folder, problems)
-    config = next((event.payload for event in events if event.kind == "created"), {})
-    experiment = domain = None
+        plan = plan_of_job(folder)
+    domain = None
     try:
-        experiment = experiment_of(config) if config else None
-        domain = get_domain(experiment.domain) if experiment else None
+        domain = get_domain(plan.domain) if plan else None
     except CoevolveError as error:
         problems.append(str(error))
-    if not config:
-        problems.append("the configuration of the run is lost: knobs and boards cannot be shown")
-    phases = {(event.round, event.phase): event for event in events if event.kind == "phase"}
-    return Record(folder, tuple(events), config, experiment, domain, state, problems, phases)
+    if plan is None:
+        problems.append("the plan of the run is lost: knobs and boards cannot be shown")
+    lineage, spent = folded(plan or Plan(), events, problems)
+    return Record(
+        folder, tuple(events), plan, lineage, domain, state, spent,
+        total or sum(spent.values(), Spent()), reason, problems,
+    )  # fmt: skip
 
 
-def experiment_of(config: dict[str, Any]) -> Experiment:
-    """The experiment of a run; of a tree of versions, what it has in common with rounds."""
-    if "versions" in config:
-        common = Plan.model_fields.keys() - {"approval"}
-        recipe = config.get("harness", {}).get("recipe", {})
-        config = {name: config[name] for name in common if name in config} | {"recipe": recipe}
-    return make_experiment(config, "the configuration of the run")
+def folded(
+    plan: Plan, events: Sequence[Event], problems: list[str]
+) -> tuple[Lineage, dict[int, Spent]]:
+    """The lineage of all phases that can be read, and what each took."""
+    lineage, spent = Lineage(plan), dict[int, Spent]()
+    for event in events:
+        if event.kind != "phase":
+            continue
+        try:
+            spent[event.number] = lineage.take(event).spent
+        except (CoevolveError, ValueError) as error:
+            problems.append(str(error))
+        except IndexError:
+            problems.append(f"event {event.number}: the beginning of {event.place} is lost")
+    return lineage, spent
 
 
-def proposers(config: dict[str, Any]) -> list[str]:
-    """Who proposes: the engineers of rounds, the trainers of a tree."""
-    return [str(name) for name in config.get("engineers") or config.get("trainers") or ()]
+def plan_of_job(folder: Path) -> Plan | None:
+    """The plan that the first version was trained under, for when the ledger is lost."""
+    try:
+        job = job_of(Paths(folder).version(0), Job)
+    except UserError:
+        return None
+    return job.plan if job else None
+
+
+class Ending(BaseModel):
+    """What is noted when a run ends: by itself, or by an error."""
+
+    reason: str = ""
+    error: str = ""
+
+
+def early_end(ledger: Ledger, events: Sequence[Event]) -> str:
+    """Why a run ended early, by its last event; empty if it did not."""
+    last = events[-1] if events else None
+    try:
+        if last and last.kind == "answered" and (said := answered(ledger, last)):
+            note = f": {said.note}" if said.note else ""
+            return f"a person ended it{note}" if said.decision == "abort" else ""
+        if last and last.kind in ("stopped", "failed"):
+            found = Ending.model_validate(last.payload)
+            return found.reason or found.error
+    except (LedgerError, ValidationError):
+        pass  # a note of another shape tells nothing
+    return ""
 
 
 def read_copies(folder: Path, problems: list[str]) -> list[Event]:
     """The phases by their copies for people, for when the ledger itself is damaged."""
     found = []
-    for path in sorted(folder.glob("rounds/*/*.json")):
+    for path in sorted(one for pattern in PLACES for one in folder.glob(pattern)):
+        if path.name in ("job.json", "result.json"):
+            continue
         try:
             value = json.loads(path.read_bytes())
-            found.append(
-                Event(
-                    **{name: value[name] for name in ("number", "round", "phase", "started")},
-                    time=value["ended"],
-                    seconds=value["seconds"],
-                    kind="phase",
-                    payload=value["payload"],
-                )
-            )
-        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+            if not is_copy(value, path, folder):
+                raise ValueError(path)
+            same = ("number", "place", "phase", "started", "seconds", "payload")
+            values = {name: value.get(name) for name in same}
+            found.append(Event(**values, time=str(value.get("ended", "")), kind="phase"))
+        except (OSError, ValueError):
             problems.append(f"{path.relative_to(folder)} is not a copy of a phase")
     return sorted(found, key=lambda event: event.number)
 
@@ -144,55 +179,26 @@ def read_rollouts(record: Record, place: Path) -> list[Rollout]:
     return [rollout_of(row) for row in read_rows(record, place)]
 
 
-def read_tried(record: Record, place: Path) -> list[Tried]:
-    """The same without text, labels and reward."""
-    rows = read_rows(record, place, list(Tried._fields))
-    return [Tried(**row) for row in rows]
-
-
-def read_rows(
-    record: Record, place: Path, columns: list[str] | None = None
-) -> Iterator[dict[str, Any]]:
+def read_rows(record: Record, place: Path) -> Iterator[dict[str, Any]]:
     """Rows of all Parquet files below a folder, those of whole files only."""
-    import pyarrow
-    from pyarrow import parquet
-
-    from coevolve.evidence.store import SCHEMA
-
     for path in sorted(place.rglob("*.parquet")):
         try:
-            rows = parquet.read_table(path, schema=SCHEMA, columns=columns).to_pylist()
+            yield from parquet.read_table(path, schema=SCHEMA).to_pylist()
         except (OSError, ValueError, pyarrow.ArrowException) as error:
             reason = " ".join(str(error).split())[:160]
             record.trouble(f"{path.relative_to(record.folder)} cannot be read: {reason}")
-            continue
-        yield from rows
 
 
 def rollout_of(row: dict[str, Any]) -> Rollout:
     """A rollout as its file has it."""
-    outcome = Outcome.model_construct(
-        valid=row["valid"], optimal=row["optimal"], reward=row["reward"],
-        components=dict(row["components"]), failure=row["failure"],
-        details=json.loads(row["details"]),
-    )  # fmt: skip
-    same = (
-        "task_id", "domain", "sample", "policy", "prompt_tokens", "completion_tokens",
-        "mean_logprob", "min_logprob", "entropy", "seconds", "step", "group",
-    )  # fmt: skip
-    return Rollout.model_construct(
-        split=Split(row["split"]),
-        bucket=dict(row["bucket"]),
-        messages=tuple(Message.model_construct(**turn) for turn in row["messages"]),
-        outcome=outcome,
-        stop=StopReason(row["stop"]),
-        **{name: row[name] for name in same},
-    )
+    labels, split = dict(row["bucket"]), Split(row["split"])
+    task = Task.model_construct(id=row["task_id"], domain=row["domain"], split=split, bucket=labels)
+    return restored(row, task)
 
 
 def read_steps(record: Record, number: int) -> list[dict[str, float]]:
-    """The metrics of every step of a round; a line that was cut off is left out, and said."""
-    path = record.place(number, "stage", "steps.jsonl")
+    """The metrics of every step of a version; a line that was cut off is left out, and said."""
+    path = record.paths.version(number) / "stage" / "steps.jsonl"
     found: list[dict[str, float]] = []
     try:
         lines = path.read_text("utf-8").splitlines()

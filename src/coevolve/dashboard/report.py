@@ -9,12 +9,13 @@ from base64 import b64encode
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
-from coevolve.dashboard import shown
+from coevolve.dashboard import charts, numbers
 from coevolve.dashboard.facts import Facts, facts_of
+from coevolve.dashboard.text import written
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -39,7 +40,7 @@ def templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(shown.FILTERS)
+    environment.filters.update(numbers.FILTERS | charts.FILTERS, written=written)
     return environment
 
 
@@ -58,9 +59,10 @@ def render(facts: Facts) -> str:
     page = templates().get_template("report.html")
     return page.render(
         facts=facts,
-        round_at="#round-",
-        charts=chart_data(facts),
-        config=json.dumps(facts.config, indent=2, ensure_ascii=False),
+        version_at="#version-",
+        generation_at="#generation-",
+        charts=facts.curves.as_json(),
+        config=json.dumps(facts.settings, indent=2, ensure_ascii=False),
         policy=policy,
         style=Markup(style),
         script=Markup(script),
@@ -70,19 +72,6 @@ def render(facts: Facts) -> str:
 def fingerprint(text: str) -> str:
     """How a content security policy names an inlined script or style."""
     return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
-
-
-def chart_data(facts: Facts) -> dict[str, Any]:
-    """What the script draws."""
-    curves = facts.curves
-    return {
-        "steps": curves.steps,
-        "bounds": curves.bounds,
-        "word": facts.word,
-        "curves": {
-            curve.key: {"unit": curve.unit, "values": curve.values} for curve in curves.curves
-        },
-    }
 
 
 def write_report(folder: Path, output: Path) -> Facts:

@@ -1,35 +1,39 @@
 """Where the time of a run went, and how much of it was orchestration.
 
-Orchestration is all wall time of a run beyond generation, training and evaluation: the time between
-phases, and what remains of a phase after the work that was measured inside it. Invariant: where a
-phase did not record its work, all of what is not known counts as orchestration, and the share is
-called an upper bound.
+Versions of a generation are trained and measured side by side, while the first of their phases is
+open: they are one part. Orchestration is all wall time beyond generation, training, evaluation and
+engineering: the time between parts, and what remains of a part after the work that it recorded.
+Invariant: where a phase cannot be read, all of it counts as orchestration, and the share is called
+an upper bound.
 """
 
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
+from coevolve.dashboard.numbers import place_words
 from coevolve.dashboard.record import Record
 from coevolve.ledger.events import Event
+from coevolve.store.lineage import Lineage
 
 TELLING = ("created", "began", "phase", "asked", "answered", "done", "stopped", "failed")
 """Kinds of events that say what a run was doing; notes do not."""
-KINDS = {"train": "generate and train", "base": "evaluate", "dev": "evaluate", "gate": "evaluate",
-         "backtest": "probe", "propose": "engineer"}  # fmt: skip
+KINDS = {
+    "train": "generate and train", "base": "evaluate", "dev": "evaluate", "gate": "evaluate",
+    "noise": "evaluate", "check": "evaluate", "final": "evaluate", "backtest": "probe",
+    "propose": "engineer",
+}  # fmt: skip
 """What the seconds that a phase records as spent went into."""
 
 
-class PhaseTime(NamedTuple):
-    """One phase of one round."""
+class Part(NamedTuple):
+    """Phases that did their work together."""
 
-    round: int
-    phase: str
+    where: str
+    phases: tuple[str, ...]
     seconds: float
     work: dict[str, float]
-    """Seconds of generation, training, evaluation and engineering inside it, by kind."""
-    recorded: bool
-    """Whether the phase itself recorded them."""
+    """Seconds of work inside them, by kind."""
 
     @property
     def rest(self) -> float:
@@ -39,9 +43,9 @@ class PhaseTime(NamedTuple):
 class Timing(NamedTuple):
     """The whole run."""
 
-    phases: tuple[PhaseTime, ...]
+    parts: tuple[Part, ...]
     kinds: dict[str, float]
-    """Seconds of work by kind, over all phases."""
+    """Seconds of work by kind, over all parts."""
     running_s: float
     """Phases and the time between them."""
     between_s: float
@@ -57,41 +61,55 @@ class Timing(NamedTuple):
     """Whether the share is an upper bound only."""
 
 
-def timing_of(record: Record, drawn: dict[tuple[int, str], float]) -> Timing:
-    """`drawn`: seconds of drawing by round and phase, from the rollouts themselves."""
-    phases = tuple(
-        phase_time(event, drawn.get((event.round or 0, event.phase or ""), 0.0))
-        for event in record.events
-        if event.kind == "phase" and event.seconds is not None
-    )
+def timing_of(record: Record) -> Timing:
+    timed = [one for one in record.events if one.kind == "phase" and one.seconds is not None]
+    together: dict[tuple[str, str], list[Event]] = {}
+    for event in timed:
+        together.setdefault(part_of(record.lineage, event), []).append(event)
+    parts = tuple(part(record, where, events) for (where, _), events in together.items())
     whole = any(event.kind == "began" for event in record.events)
     between, waiting, broken = gaps(record.events) if whole else (0.0, 0.0, 0.0)
-    inside = sum(phase.rest for phase in phases)
-    running = sum(phase.seconds for phase in phases) + between
+    inside = sum(one.rest for one in parts)
+    running = sum(one.seconds for one in parts) + between
     kinds: dict[str, float] = {}
-    for phase in phases:
-        for kind, seconds in phase.work.items():
+    for one in parts:
+        for kind, seconds in one.work.items():
             kinds[kind] = kinds.get(kind, 0.0) + seconds
     return Timing(
-        phases, kinds, running, between, inside, waiting, broken,
+        parts, kinds, running, between, inside, waiting, broken,
         (between + inside) / running if running and whole else None,
-        not all(phase.recorded for phase in phases),
+        any(event.number not in record.spent for event in timed),
     )  # fmt: skip
 
 
-def phase_time(event: Event, drawn: float) -> PhaseTime:
-    """A phase with the work inside it: as recorded (`spent`), or as far as its rollouts tell."""
-    seconds, phase = float(event.seconds or 0.0), str(event.phase)
-    spent = event.payload.get("spent")
-    if recorded := isinstance(spent, dict) and "seconds" in spent:
-        kind = next((kind for name, kind in KINDS.items() if phase.startswith(name)), phase)
-        work = {kind: float(spent["seconds"])}
-    else:
-        work = {"draw": drawn} if drawn else {}
+def part_of(lineage: Lineage, event: Event) -> tuple[str, str]:
+    """Where a phase belongs: with all of the versions beside it, or else alone; the noise floor is
+    trained with the first version."""
+    kind, _, number = (event.place or "").partition("/")
+    if event.phase == "noise":
+        kind, number = "versions", "0"
+    if kind != "versions" or not number.isdecimal() or int(number) >= len(lineage.nodes):
+        return place_words(event.place), str(event.phase)
+    generation = lineage.versions[int(number)].generation
+    members = [one.number for one in lineage.versions if one.generation == generation]
+    several = len(members) > 1
+    return (f"versions {members[0]} to {members[-1]}" if several else f"version {members[0]}"), ""
+
+
+def part(record: Record, where: str, events: list[Event]) -> Part:
+    """Phases with the work inside them, as they recorded it."""
+    seconds = sum(float(event.seconds or 0.0) for event in events)
+    work: dict[str, float] = {}
+    for event in events:
+        phase, spent = str(event.phase).partition("-")[0], record.spent.get(event.number)
+        if spent and spent.seconds:
+            kind = KINDS.get(phase, phase)
+            work[kind] = work.get(kind, 0.0) + spent.seconds
     total = sum(work.values())
-    if total > seconds:  # part of it was done in an earlier try and read back
+    if total > seconds:  # done at the same time, or in an earlier try and read back
         work = {kind: value * seconds / total for kind, value in work.items()}
-    return PhaseTime(event.round or 0, event.phase or "", seconds, work, recorded)
+    phases = tuple(dict.fromkeys(str(event.phase) for event in events))
+    return Part(where, phases, seconds, work)
 
 
 def gaps(events: tuple[Event, ...]) -> tuple[float, float, float]:

@@ -25,13 +25,13 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.statistics import measure, rate
 from coevolve.engineering.trainee import Trainee, signal
-from coevolve.engineers.base import Edit, Proposal, Round, View
+from coevolve.engineers.base import Edit, Past, View, proposal_of
 from coevolve.engineers.context import variant
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
-from coevolve.engineers.reach import apply
+from coevolve.engineers.reach import apply, edited
 from coevolve.engineers.registry import ENGINEERS, make_engineer
-from coevolve.evidence.cells import Cell
 from coevolve.policies.structured import Unusable, only_object, read_answer
+from coevolve.store.cells import Cell
 
 STYLES = ("chat", "table")
 HALF, WHOLE = 0.5, 0.95
@@ -55,7 +55,7 @@ def view_of(task: Task) -> View:
     """A task as any engineer sees a run."""
     space, past = space_of(task.data["target"]), task.data["rounds"]
     history = tuple(
-        Round(
+        Past(
             number=number,
             knobs=dict(knobs_of(space, found["knobs"])),
             train=tuple(cell(values) for values in found["train"]),
@@ -65,7 +65,8 @@ def view_of(task: Task) -> View:
         for number, found in enumerate(past)
     )
     training = {"round": len(past) - 1, "rounds": len(past) + 1}
-    return View(space, knobs_of(space, past[-1]["knobs"]), history, training)
+    incumbent = knobs_of(space, past[-1]["knobs"])
+    return View(space, incumbent, history, training, reach=task.data["reach"])
 
 
 def knobs_of(space: KnobSpace, sparse: Mapping[str, float]) -> Knobs:
@@ -81,17 +82,15 @@ def rule(name: str) -> Script:
 
     def answer(task: Task, rng: random.Random, style: str) -> str:
         view = view_of(task)
-        proposals = make_engineer(name).propose(view, rng.getrandbits(40))
-        proposal = proposals[0] if proposals else Proposal()
+        proposal = proposal_of(make_engineer(name).propose(view, rng.getrandbits(40))[0])
+        values = proposal.patch.value if proposal.patch else {}
         if style == "table":
-            knobs = apply(proposal, view.incumbent, task.data["reach"])
+            knobs = apply(values, view.incumbent, task.data["reach"])
             return table.write(view.incumbent, steps(view.incumbent, knobs))
-        if proposal.edits or not proposal.knobs:
-            return in_json(proposal.edits)
-        changed = {
-            name: value for name, value in proposal.knobs.items() if name in view.space.knobs
-        }
-        return json.dumps({"explanation": proposal.explanation[:600] or name, "knobs": changed})
+        changed = {name: value for name, value in values.items() if name in view.space.knobs}
+        if not changed:
+            return in_json(())
+        return json.dumps({"explanation": proposal.words[:600] or name, "knobs": changed})
 
     return answer
 
@@ -170,13 +169,12 @@ class EngineeringDomain:
     def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
         view = view_of(task)
         try:
-            proposal = read(view, text)
+            values, named = read(view, text)
         except AnswerError as error:
             return outcome(0.0, "parse", {"reason": str(error)})
-        named = {*proposal.knobs, *(edit.knob for edit in proposal.edits)}
         if named and not named & view.space.knobs.keys():
             return outcome(0.0, "unknown", {"reason": f"no knob is called {sorted(named)[0][:60]}"})
-        knobs = apply(proposal, view.incumbent, task.data["reach"])
+        knobs = apply(values, view.incumbent, task.data["reach"])
         if not knobs.difference(view.incumbent):
             return outcome(0.0, "nothing", {"reason": "no knob changes"})
         trainee = Trainee.model_validate(task.data["trainee"])
@@ -228,21 +226,28 @@ class EngineeringDomain:
         return given
 
 
-def read(view: View, text: str) -> Proposal:
-    """The proposal in an answer, whichever form it has."""
+def read(view: View, text: str) -> tuple[dict[str, float], set[str]]:
+    """The values in an answer, whichever form it has, and the knobs that it names."""
     if text.split(maxsplit=1)[:1] == [table.rows(view.incumbent)[0].name]:
         try:
-            return Proposal(edits=table.read(view.incumbent, text))
+            edits = table.read(view.incumbent, text)
+            return edited(edits, view.incumbent, view.reach), {edit.knob for edit in edits}
         except table.TableError as error:
             raise AnswerError(str(error)) from None
     try:
         whole = "knobs" in only_object(text)
     except (Unusable, RecursionError) as error:
         raise AnswerError(str(error)) from None
-    found, failure = read_answer(text, WholeAnswer if whole else EditsAnswer)
-    if found is None:
+    if whole:
+        found, failure = read_answer(text, WholeAnswer)
+        if found is None:
+            raise AnswerError(failure)
+        return found.knobs, set(found.knobs)
+    local, failure = read_answer(text, EditsAnswer)
+    if local is None:
         raise AnswerError(failure)
-    return Proposal.model_validate(found.model_dump())
+    named = {edit.knob for edit in local.edits}
+    return edited(local.edits, view.incumbent, view.reach), named
 
 
 def outcome(gain: float, failure: str | None, details: dict[str, Any]) -> Outcome:

@@ -6,7 +6,9 @@ It is asked exactly as in its lessons and in its exam. Invariant: no answer rais
 from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.engineering import table
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
+from coevolve.engineers.reach import edited
+from coevolve.harness.proposal import Proposal
 from coevolve.harness.rules import MOST_PROPOSALS
 from coevolve.policies.base import Policy, Prompt, Sampling, tokens
 
@@ -38,6 +40,7 @@ class TaughtEngineer:
 def read(view: View, text: str) -> Proposal:
     """A proposal, or a failure."""
     try:
-        return Proposal(edits=table.read(view.incumbent, text), explanation=text.strip())
+        values = edited(table.read(view.incumbent, text), view.incumbent, view.reach)
+        return change_knobs(values, text.strip())
     except table.TableError as error:
-        return Proposal(failure=str(error), explanation=text[:1_000])
+        return Proposal(failure=str(error), words=text[:1_000])

@@ -22,7 +22,7 @@ from coevolve.engineering.trainee import (
     level,
     tied,
 )
-from coevolve.evidence.cells import Cell, merged
+from coevolve.store.cells import Cell, merged
 
 WIDTHS = {"skill": 3.0, "harder": 1.5, "slope": 3.0, "spread": 0.7}
 """Standard deviations of the prior beliefs; of the spread, in its logarithm, around 1.2."""

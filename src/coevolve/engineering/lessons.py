@@ -26,9 +26,9 @@ from coevolve.engineering.trainee import (
     tied,
     tried,
 )
-from coevolve.engineers.base import Edit, Proposal
-from coevolve.engineers.reach import apply
-from coevolve.evidence.cells import Cell
+from coevolve.engineers.base import Edit
+from coevolve.engineers.reach import with_edits
+from coevolve.store.cells import Cell
 
 SPACE = KnobSpace(
     (
@@ -166,7 +166,7 @@ def wandered(knobs: Knobs, rng: np.random.Generator) -> Knobs:
         Edit.model_validate({"knob": str(name), "action": str(rng.choice(("raise", "lower")))})
         for name in some
     )
-    return apply(Proposal(edits=edits), knobs, REACH)
+    return with_edits(edits, knobs, REACH)
 
 
 def sparse(knobs: Knobs) -> dict[str, float]:

@@ -19,8 +19,8 @@ from coevolve.engineering.trainee import (
     signals,
     tied,
 )
-from coevolve.engineers.base import Edit, Proposal
-from coevolve.engineers.reach import apply, span
+from coevolve.engineers.base import Edit
+from coevolve.engineers.reach import span, with_edits
 
 SMALL = 1e-6
 """Gains below this are none."""
@@ -110,4 +110,4 @@ def moved(
 
 
 def changed(knobs: Knobs, edits: list[Edit], reach: float) -> Knobs:
-    return apply(Proposal(edits=tuple(edits)), knobs, reach)
+    return with_edits(edits, knobs, reach)

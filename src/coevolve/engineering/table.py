@@ -18,8 +18,8 @@ from typing import NamedTuple
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.engineering.trainee import level, tied
 from coevolve.engineers.base import Edit, View
-from coevolve.engineers.signals import NOTHING, evidence, in_force, standing
-from coevolve.evidence.cells import Cell
+from coevolve.engineers.signals import NOTHING, evidence, standing
+from coevolve.store.cells import Cell
 
 ACTIONS = {"up": "raise", "same": "", "down": "lower"}
 WORDS = {action: word for word, action in ACTIONS.items()}
@@ -86,7 +86,7 @@ def counted(cell: Cell, past: Cell) -> list[int]:
 
 def earlier(view: View) -> dict[str, Cell]:
     """The evidence of the round before the one in force, by share."""
-    kept = in_force(view.history)[:-1]
+    kept = [past for past in view.history if past.verdict == "kept"][:-1]
     if not kept:
         return {}
     return {

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from coevolve.core.rollout import Value
 from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
-from coevolve.evidence.cells import Cell
+from coevolve.store.cells import Cell
 
 Numbers = NDArray[np.float64]
 

@@ -2,9 +2,10 @@
 
 import math
 
-from coevolve.engineers.base import Proposal, Round, View
+from coevolve.engineers.base import Past, View, change_knobs
 from coevolve.engineers.signals import Signal, evidence, signals, summary
-from coevolve.evidence.cells import Cell
+from coevolve.harness.proposal import Proposal
+from coevolve.store.cells import Cell
 
 MEMORY = 0.5
 """What a category's value keeps of itself at each round."""
@@ -37,10 +38,10 @@ class BanditEngineer:
                     )
         told = "; ".join(lines) or "no choice"
         explanation = f"{summary(view)} Shares by reward spread within groups: {told}."
-        return [Proposal(knobs=knobs, explanation=explanation)]
+        return [change_knobs(knobs, explanation)]
 
 
-def moving_value(history: tuple[Round, ...], signal: Signal) -> float | None:
+def moving_value(history: tuple[Past, ...], signal: Signal) -> float | None:
     """The moving average of a category's spread; None if it was never tried."""
     value = None
     for finished in history:

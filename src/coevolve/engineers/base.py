@@ -1,26 +1,39 @@
-"""The engineer protocol: evidence of past rounds in, proposals for the next round's knobs out.
+"""The engineer protocol: what is known of a lineage in, patches of its front version out.
 
-An engineer sees dev and train evidence only. What it proposes is projected onto the knob space and
-kept within a trust region by whoever asked; it never touches reward, verifier or held-out tasks.
+An engineer sees train and dev evidence only. What it proposes is checked, projected, kept within a
+trust region, backtested and judged by whoever asked; it never touches verifier or held-out tasks.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
+from coevolve.core.errors import EvidenceError
 from coevolve.core.rollout import Value
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.evidence.cells import Case, Cell
+from coevolve.evidence.locked import Answer
+from coevolve.harness.diagnostic import Finding
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch
+from coevolve.harness.proposal import Proposal
+from coevolve.harness.version import Version
+from coevolve.store.cells import Case, Cell
+
+REACH = 0.15
+"""How far knobs may move in a version, as a share of their range, unless a plan says otherwise."""
+MOST_WORDS = 1_000
+"""Characters of a hypothesis."""
 
 
-class Round(Value):
-    """What is known of a finished round."""
+class Past(Value):
+    """A trained version as engineers see it."""
 
     number: int
     knobs: dict[str, float]
     """What its training tasks were generated from."""
     dev: tuple[Cell, ...]
-    """The checkpoint after the round on the fixed dev tasks, by all labels."""
+    """Its checkpoint on the fixed dev tasks, by all labels."""
     train: tuple[Cell, ...] = ()
     """Its training rollouts, by all labels, with groups."""
     cases: tuple[Case, ...] = ()
@@ -28,19 +41,32 @@ class Round(Value):
     engineer: str = ""
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
-    verdict: Literal["kept", "reverted", "stopped"] = "kept"
-    """What became of its checkpoint and knobs; of a stopped training the checkpoint was kept, but
-    not the knobs. No more than that: the gate's numbers are not for engineers."""
+    verdict: Literal["kept", "reverted"] = "kept"
+    """What became of it. No more than that: the gate's numbers are not for engineers."""
+
+
+class Refused(Value):
+    """A patch that was never trained, and why."""
+
+    patch: Patch
+    words: str
+    harness: Harness
+    """What it would have come to."""
+
+
+def deaf(sql: str) -> Answer:
+    raise EvidenceError("there is no evidence to ask")
 
 
 class View(NamedTuple):
-    """All that an engineer may look at."""
+    """All of a lineage that an engineer may look at."""
 
     space: KnobSpace
     incumbent: Knobs
     """The knobs in force."""
-    history: tuple[Round, ...]
-    """Finished rounds, oldest first; never empty."""
+    history: tuple[Past, ...]
+    """Trained versions on the way to the parent, and what failed beside it, oldest first; never
+    empty."""
     training: dict[str, Any]
     """Bookkeeping: `round`, `rounds`, `steps`; what the reward is made of; and the recipe."""
     note: str = ""
@@ -49,9 +75,35 @@ class View(NamedTuple):
     """The proposals that they sent back with it, in words."""
     reader: str = ""
     """The engineer who looks, where that matters."""
+    reach: float = REACH
+    """How far knobs may move."""
+    domain: str = ""
+    components: Mapping[str, str] = {}
+    """The domain's reward components, with their meaning."""
+    parent: Version = Version(number=0, parent=None, harness=Harness(), verdict="root")
+    """Patches are patches of its harness."""
+    versions: tuple[Version, ...] = ()
+    """All of them, in order, with their verdicts."""
+    refused: tuple[Refused, ...] = ()
+    """What was proposed and not trained, in order."""
+    measured: Mapping[int, Past] = {}
+    """Every trained version, by its number."""
+    findings: tuple[Finding, ...] = ()
+    """Every diagnostic with its readings of all versions."""
+    factors: tuple[str, ...] = ("knobs",)
+    """What may be patched."""
+    ask: Callable[[str], Answer] = deaf
+    """The answer to one SELECT over the evidence; an `EvidenceError` says why there is none."""
+    backtest: Callable[[Patch], dict[str, Any]] = lambda patch: {"words": "there is no backtest"}
+    """What a patch of the parent would do to stored rollouts."""
+    failures: int = 0
+    """Generations in a row that brought nothing to keep. From 4 on, look at other domains' skills;
+    from 5 on, prefer removing something."""
+    switch: tuple[str, ...] = ()
+    """Layers of factors that failed lately (`harness.patch.FACTORS`): try others first."""
 
     @property
-    def last(self) -> Round:
+    def last(self) -> Past:
         return self.history[-1]
 
 
@@ -64,28 +116,26 @@ class Edit(Value):
     """For `set`; `raise` and `lower` go one step of the trust region."""
 
 
-class Proposal(Value):
-    """A configuration, as a whole or as local edits of the incumbent."""
-
-    knobs: dict[str, Any] = {}
-    """The whole configuration, unchecked; empty if there are edits."""
-    edits: tuple[Edit, ...] = ()
-    explanation: str = ""
-    failure: str = ""
-    """Why there is no usable proposal, if there is none: an engineer's failure is data."""
-    shown: str = ""
-    """What a model was shown, word for word; empty for rules and for further answers to it."""
-    tokens: int = 0
-    """What a model read and wrote to make it."""
-    money: float = 0.0
-    """What that cost."""
-
-
 class Engineer(Protocol):
     """Anything that proposes."""
 
     name: str
 
-    def propose(self, view: View, seed: int) -> list[Proposal]:
-        """Proposals in order of preference; the same for the same view and seed."""
+    def propose(self, view: View, seed: int) -> Sequence[Proposal | Patch]:
+        """Patches of the parent, in order of preference; the same for the same view and seed."""
         ...
+
+
+def change_knobs(knobs: Mapping[str, Any], words: str, author: str = "") -> Proposal:
+    """A proposal of knobs; those that are not named stay as they are."""
+    if not knobs:
+        return Proposal(words=words)
+    told = words[:MOST_WORDS] or "no reason given"
+    return Proposal(
+        patch=Patch(factor="knobs", value=dict(knobs), hypothesis=told, author=author), words=words
+    )
+
+
+def proposal_of(said: Proposal | Patch) -> Proposal:
+    """What an engineer says, as it is recorded: a bare patch is a proposal of it."""
+    return Proposal(patch=said, words=said.hypothesis) if isinstance(said, Patch) else said

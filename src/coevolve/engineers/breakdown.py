@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from coevolve.engineers.base import View
 from coevolve.engineers.signals import counted, pooled, standing
 from coevolve.evaluation.clusters import cautious
-from coevolve.evidence.cells import Cell, merged
+from coevolve.store.cells import Cell, merged
 
 ENOUGH = 8
 """Rollouts per row, on average, that finer rows must have."""

@@ -1,17 +1,16 @@
-"""What a model that trains is told before it asks anything: the parent, its signs, the lineage.
+"""What a model that trains is told before it asks anything: the parent, its signs, the view.
 
 Invariant: text that anybody else wrote is fenced or cleaned, and the whole keeps to its budget.
 """
 
 import json
 
-from coevolve.engineers.base import Round
+from coevolve.engineers.base import Past, View
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.signals import counted, pooled
 from coevolve.engineers.situation import Situation
-from coevolve.engineers.trainer import Lineage
-from coevolve.harness.patch import FACTORS, flat
+from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.shaping import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
@@ -19,47 +18,52 @@ from coevolve.harness.version import Version
 CHARACTERS_PER_TOKEN = 4
 NOTE_CHARACTERS = 2_000
 WORDS = 160
-"""Characters that are shown in a list of why a backtest rejected a version."""
+"""Characters that are shown in a list of why a patch was refused."""
+MOST_REFUSED = 12
+"""Refused patches that are listed: the newest."""
 
 
-def briefing(
-    lineage: Lineage, situation: Situation, library: SkillLibrary, budget_tokens: int
-) -> str:
+def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tokens: int) -> str:
     """Everything at a glance; the longest parts are cut first."""
     budget = budget_tokens * CHARACTERS_PER_TOKEN
     parts = [
-        about(lineage),
+        about(view),
         signs(situation),
-        listed(lineage),
-        skills_here(lineage, situation, library),
-        factors(lineage),
+        listed(view),
+        skills_here(view, situation, library),
+        factors(view),
     ]
     share = budget // len(parts)
     spare = sum(max(0, share - len(part)) for part in parts)
     parts = [cut(part, share + spare) if len(part) > share else part for part in parts]
-    if lineage.note:
-        note = fenced(lineage.note, NOTE_CHARACTERS)
-        parts.append(f"A person has a remark:\n{note}")
+    if view.note:
+        note = fenced(view.note, NOTE_CHARACTERS)
+        said = f"A person has a remark:\n{note}"
+        if view.returned:
+            returned = fenced(view.returned, NOTE_CHARACTERS)
+            said = f"Proposed was:\n{returned}\n\nA person asks to revise that:\n{note}"
+        parts.append(said)
     return "\n\n".join(parts)
 
 
-def about(lineage: Lineage) -> str:
+def about(view: View) -> str:
     """The domain, and what a reward may be made of."""
-    names = {**lineage.components, **FACTS}
+    names = {**view.components, **FACTS}
     lines = [f"- {name}: {clean(meaning)}" for name, meaning in names.items()]
-    return "\n".join([f"Domain: {lineage.domain}. A reward may use", *lines])
+    return "\n".join([f"Domain: {view.domain}. A reward may use", *lines])
 
 
-def factors(lineage: Lineage) -> str:
+def factors(view: View) -> str:
     """What may change, and what it is in the parent."""
-    values = flat(lineage.parent.harness)
-    lines = [f"What may change, one at a time, and its value in version {lineage.parent.number}:"]
-    for name, (layer, meaning) in FACTORS.items():
+    values = flat(view.parent.harness)
+    lines = [f"What may change, one at a time, and its value in version {view.parent.number}:"]
+    for name in view.factors:
+        layer, meaning = FACTORS[name]
         shown = "see below" if name == "knobs" else json.dumps(values[name])
         lines.append(f"- {name} ({layer}; {meaning}): {shown}")
-    if lineage.switch:
-        lines.append(f"These layers failed lately, try others: {', '.join(lineage.switch)}.")
-    lines.append("Knobs:\n" + lineage.space.project(lineage.parent.harness.knobs).describe())
+    if view.switch:
+        lines.append(f"These layers failed lately, try others: {', '.join(view.switch)}.")
+    lines.append("Knobs:\n" + view.space.project(view.parent.harness.knobs).describe())
     return "\n".join(lines)
 
 
@@ -73,34 +77,42 @@ def signs(situation: Situation) -> str:
     return "\n".join(["Alarms of the parent:", *alarms, f"All its readings: {readings}"])
 
 
-def listed(lineage: Lineage) -> str:
+def listed(view: View) -> str:
     """One line per version."""
-    lines = [line(one, lineage.measured.get(one.number)) for one in lineage.versions]
-    return "\n".join(["Versions so far:", *lines])
+    lines = [line(one, view.measured.get(one.number)) for one in view.versions]
+    refused = [
+        f"- {changed(one.patch)}: {cut(clean(one.words), WORDS)}"
+        for one in view.refused[-MOST_REFUSED:]
+    ]
+    tried = ["Proposed before and not trained:", *refused] if refused else []
+    return "\n".join(["Versions so far:", *lines, *tried])
 
 
-def line(version: Version, measured: Round | None) -> str:
-    """A version, what became of it, and its dev rate: the gate's numbers are not for trainers."""
+def line(version: Version, measured: Past | None) -> str:
+    """A version, what became of it, and its dev rate: the gate's numbers are not for engineers."""
     parent = "" if version.parent is None else f" from {version.parent}"
     change = "the start"
     if version.merged:
         change = f"merge of {' and '.join(map(str, version.merged))}"
     elif version.patch:
-        value = cut(clean(json.dumps(version.patch.value)), 60)
-        change = f"{version.patch.factor} = {value}"
+        change = changed(version.patch)
+    elif version.parent is not None:
+        change = "the same harness again"
     words = f"; {counted(pooled(measured.dev))} on dev" if measured else ""
-    if version.verdict == "rejected":
-        words = f": {cut(clean(version.words), WORDS)}"
     return f"- version {version.number}{parent}: {change}; {version.verdict or 'open'}{words}"
 
 
-def skills_here(lineage: Lineage, situation: Situation, library: SkillLibrary) -> str:
+def changed(patch: Patch) -> str:
+    return f"{patch.factor} = {cut(clean(json.dumps(patch.value)), 60)}"
+
+
+def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
     """The skills that apply, and what they warn of."""
-    fitting = library.matching(lineage.domain, situation)
-    lines = [told(skill, lineage.domain) for skill in fitting if skill.trigger] or ["- none"]
+    fitting = library.matching(view.domain, situation)
+    lines = [told(skill, view.domain) for skill in fitting if skill.trigger] or ["- none"]
     warned = [
         f"- {skill.name}: not {skill.factor}: {clean(skill.summary)}"
-        for skill in library.warning(lineage.domain, situation)
+        for skill in library.warning(view.domain, situation)
     ]
     against = ["What they warn of:", *warned] if warned else []
     return "\n".join(["Skills whose triggers hold, best first:", *lines, *against])

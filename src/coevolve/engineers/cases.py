@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import digest
-from coevolve.evidence.cells import Case
+from coevolve.store.cells import Case
 
 CLASS_WEIGHT = 2.0
 """A different failure class counts as much as this many times all labels."""

@@ -1,6 +1,6 @@
 """A ceiling of difficulty that only rises, as in RLVE, but without a window that follows it."""
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import (
     counted,
     difficulty,
@@ -8,7 +8,8 @@ from coevolve.engineers.signals import (
     signals,
     summary,
 )
-from coevolve.evidence.cells import Cell
+from coevolve.harness.proposal import Proposal
+from coevolve.store.cells import Cell
 
 SOLVED = 0.9
 """Rate from which the hardest tasks in use count as solved."""
@@ -46,7 +47,7 @@ class CeilingEngineer:
                 lines.append(f"{name}: {counted(cell)}: {knob.name} {value:.3g} → {harder:.3g}")
         nothing = f"nothing is solved yet ({100 * SOLVED:.0f} % of at least {ENOUGH} rollouts)"
         rose = "; ".join(lines) or nothing
-        return [Proposal(knobs=knobs, explanation=f"{summary(view)} {rose}.")]
+        return [change_knobs(knobs, f"{summary(view)} {rose}.")]
 
 
 def solved(cell: Cell) -> bool:

@@ -52,7 +52,7 @@ def distil(
     `situation` is the parent's, `change` what the gate measured, `skill` the name of the one that
     the patch came from. Without one it is the skill that says the same in this situation, or a new
     one. What local search found and was kept also becomes a skill with the signs of this parent.
-    Nothing follows from what was not judged or has no patch, nor a new skill from a rejection.
+    Nothing follows from what was not judged or has no patch.
     """
     if version.patch is None or version.verdict in (None, "root"):
         return []
@@ -65,8 +65,6 @@ def distil(
     patch, harness = version.patch, parent.harness
     found = skills.get(skill) or similar(skills, patch, harness, situation, space, components)
     if found is None:
-        if version.verdict == "rejected":
-            return []
         template = template_of(patch, harness)
         return [learned(patch, template, situation, domain).tried(trial)]
     spoken = [found]

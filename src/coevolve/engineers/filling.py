@@ -9,12 +9,10 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.engineers.base import Proposal
-from coevolve.engineers.knob_trainer import REACH, knobs_by
+from coevolve.engineers.base import View, proposal_of
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import hardened
-from coevolve.engineers.trainer import Lineage
 from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, flat, patched
@@ -23,13 +21,13 @@ from coevolve.harness.skill import Skill
 from coevolve.harness.template import Ask, Harden, Put, Turn, moved, values_of
 
 
-def fill(skill: Skill, lineage: Lineage, seed: int, author: str = "") -> list[Patch]:
+def fill(skill: Skill, view: View, seed: int, author: str = "") -> list[Patch]:
     """The patches that a skill comes to here, best first."""
-    harness = lineage.parent.harness
+    harness = view.parent.harness
     if skill.factor == "knobs":
-        values: list[Any] = [dict(knobs) for knobs in filled_knobs(skill, lineage, seed)]
+        values: list[Any] = [dict(knobs) for knobs in filled_knobs(skill, view, seed)]
     else:
-        values = values_of(skill.template, skill.factor, harness, lineage.components)
+        values = values_of(skill.template, skill.factor, harness, view.components)
     found = []
     for value in values:
         patch = Patch(
@@ -41,7 +39,7 @@ def fill(skill: Skill, lineage: Lineage, seed: int, author: str = "") -> list[Pa
             least=skill.least,
             author=author,
         )
-        if applied(harness, patch, lineage.components) is not None:
+        if applied(harness, patch, view.components) is not None:
             found.append(patch)
     return found
 
@@ -72,27 +70,28 @@ def worded(skill: Skill, old: Any, new: Any) -> str:
     return text[:1_000]
 
 
-def filled_knobs(skill: Skill, lineage: Lineage, seed: int) -> list[Knobs]:
+def filled_knobs(skill: Skill, view: View, seed: int) -> list[Knobs]:
     """The knobs that a skill comes to, without those that change nothing."""
-    space, template = lineage.space, skill.template
-    before = space.project(lineage.parent.harness.knobs)
+    space, template = view.space, skill.template
+    before = view.incumbent
     found: list[Knobs] = []
     match template:
         case Ask() if template.name in ENGINEERS:
-            asked = knobs_by(make_engineer(template.name), lineage, seed, REACH)
-            found = [knobs for knobs, said in asked if not said.failure]
+            asked = map(proposal_of, make_engineer(template.name).propose(view, seed))
+            values = [one.patch.value for one in asked if one.patch and not one.failure]
+            found = [apply(value, before, view.reach) for value in values]
         case Harden():
             changes = {
                 knob.name: hardened(knob, before[knob.name], template.by)
                 for knob in before.in_use()
                 if knob.harder and not knob.group
             }
-            found = [space.project(changes, before)]
+            found = [apply(changes, before, view.reach)]
         case Turn() if template.knob in space.knobs:
             changes = {template.knob: moved(template.change, float(before[template.knob]))}
-            found = [space.project(changes, before)]
+            found = [apply(changes, before, view.reach)]
         case Put(value=dict() as value):
-            found = [apply(Proposal(knobs=dict(space.project(value, before))), before, REACH)]
+            found = [apply(dict(space.project(value, before)), before, view.reach)]
     return [knobs for knobs in found if knobs.difference(before)]
 
 

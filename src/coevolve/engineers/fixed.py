@@ -1,7 +1,8 @@
 """The baseline that does nothing."""
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View
 from coevolve.engineers.signals import summary
+from coevolve.harness.proposal import Proposal
 
 
 class FixedEngineer:
@@ -10,4 +11,4 @@ class FixedEngineer:
     name = "fixed"
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
-        return [Proposal(explanation=f"{summary(view)} The knobs stay as they are.")]
+        return [Proposal(words=f"{summary(view)} The knobs stay as they are.")]

@@ -5,7 +5,7 @@ Invariant: a share in use never falls below a part of what is equal, so that not
 
 import math
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import (
     Signal,
     counted,
@@ -15,7 +15,8 @@ from coevolve.engineers.signals import (
     summary,
     told,
 )
-from coevolve.evidence.cells import Cell
+from coevolve.harness.proposal import Proposal
+from coevolve.store.cells import Cell
 
 LOW, HIGH = 0.2, 0.8
 """The learning zone: tasks that succeed more often than LOW and less often than HIGH."""
@@ -70,7 +71,7 @@ class FrontierEngineer:
             lines = [f"the change of round {view.last.number} was taken back: the other way by "
                      f"half for {len(back)} knobs, half steps for the rest", *lines]  # fmt: skip
         explanation = f"{summary(view)} {'; '.join(lines) or 'Nothing calls for a change'}."
-        return [Proposal(knobs=knobs, explanation=explanation)]
+        return [change_knobs(knobs, explanation)]
 
 
 def kind(cell: Cell) -> str:

@@ -1,7 +1,8 @@
 """Shares by learnability: tasks that sometimes succeed teach most."""
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import Signal, counted, signals, summary
+from coevolve.harness.proposal import Proposal
 
 EVEN = 0.2
 """Part of each group that is shared out evenly, so that nothing dies."""
@@ -29,7 +30,7 @@ class LearnabilityEngineer:
                 if len(found) > 1:
                     lines.append(f"{signal.name} ({counted(signal.cell)}) gets {share:.3g}")
         explanation = f"{summary(view)} Shares by p(1 - p): {'; '.join(lines) or 'no choice'}."
-        return [Proposal(knobs=knobs, explanation=explanation)]
+        return [change_knobs(knobs, explanation)]
 
 
 def learnability(found: list[Signal]) -> list[float]:

@@ -14,9 +14,11 @@ from coevolve.core.names import did_you_mean
 from coevolve.core.rollout import Message, Value
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import KnobSpace
-from coevolve.engineers.base import Edit, Proposal, View
+from coevolve.engineers.base import Edit, View, change_knobs
 from coevolve.engineers.context import compose
 from coevolve.engineers.fence import clean, cut
+from coevolve.engineers.reach import edited
+from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Completion, Policy, Sampling, tokens, worth
 from coevolve.policies.structured import answer_json
 
@@ -120,13 +122,16 @@ class ModelEngineer:
             whole = answer_json(self.policy, asked, WholeAnswer, held, self.repairs)
             if whole.value is None:
                 return Proposal(failure=whole.failure), whole.completions
-            said = checked(view.space, whole.value.explanation, knobs=whole.value.knobs)
+            said = checked(view.space, whole.value.knobs, whole.value.explanation)
             return said, whole.completions
         local = answer_json(self.policy, asked, EditsAnswer, held, self.repairs)
         if local.value is None:
             return Proposal(failure=local.failure), local.completions
-        said = checked(view.space, local.value.explanation, edits=local.value.edits)
-        return said, local.completions
+        edits, words = local.value.edits, local.value.explanation
+        if wrong := unknown(view.space, [edit.knob for edit in edits]):
+            return Proposal(failure=wrong), local.completions
+        values = edited(edits, view.incumbent, view.reach)
+        return checked(view.space, values, words), local.completions
 
 
 def messages(
@@ -151,16 +156,16 @@ def messages(
     )
 
 
-def checked(
-    space: KnobSpace,
-    explanation: str,
-    knobs: dict[str, float] | None = None,
-    edits: tuple[Edit, ...] = (),
-) -> Proposal:
+def checked(space: KnobSpace, knobs: dict[str, float], explanation: str) -> Proposal:
     """The proposal, or a failure if none of the knobs it names exists."""
-    names = [*(knobs or {}), *(edit.knob for edit in edits)]
-    if names and not any(name in space.knobs for name in names):
-        first = cut(clean(names[0][:200]), 100)
-        hint = did_you_mean(first, list(space.knobs))
-        return Proposal(failure=f"no such knob: '{first}'{hint}")
-    return Proposal(knobs=knobs or {}, edits=edits, explanation=clean(explanation))
+    if wrong := unknown(space, list(knobs)):
+        return Proposal(failure=wrong)
+    return change_knobs(knobs, clean(explanation))
+
+
+def unknown(space: KnobSpace, names: Sequence[str]) -> str:
+    """What is wrong with names none of which is a knob's; empty if one is, or there are none."""
+    if not names or any(name in space.knobs for name in names):
+        return ""
+    first = cut(clean(names[0][:200]), 100)
+    return f"no such knob: '{first}'{did_you_mean(first, list(space.knobs))}"

@@ -5,7 +5,7 @@ Invariant: text that a policy wrote is fenced, cleaned and cut.
 
 from typing import Any
 
-from coevolve.engineers.base import Round, View
+from coevolve.engineers.base import Past, View
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.signals import counted, pooled, standing
@@ -45,7 +45,7 @@ def history(view: View, budget: int, default: bool = True) -> str:
     return "\n".join(["Rounds so far:", *kept])
 
 
-def past(view: View, finished: Round, before: Round | None) -> str:
+def past(view: View, finished: Past, before: Past | None) -> str:
     """One round: its knobs, or what changed in them since the round before, and its result."""
     knobs = view.space.project(finished.knobs)
     if before is None:
@@ -54,9 +54,7 @@ def past(view: View, finished: Round, before: Round | None) -> str:
         changes = knobs.difference(view.space.project(before.knobs)).items()
         values = ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes)
     dev = pooled(finished.dev)
-    stopped = finished.verdict == "stopped"
-    became = "training was stopped, and the knobs went back" if stopped else finished.verdict
-    result = f"{counted(dev)}, {dev.optimal} optimal; {became}"
+    result = f"{counted(dev)}, {dev.optimal} optimal; {finished.verdict}"
     return f"- round {finished.number}: {values or 'no change'}\n  result: {result}"
 
 

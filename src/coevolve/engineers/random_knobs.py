@@ -1,8 +1,9 @@
 """The baseline that knows nothing."""
 
 from coevolve.core.seeds import derive
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import summary
+from coevolve.harness.proposal import Proposal
 
 
 class RandomEngineer:
@@ -13,4 +14,4 @@ class RandomEngineer:
     def propose(self, view: View, seed: int) -> list[Proposal]:
         knobs = view.space.random(derive(seed, "random engineer", view.last.number))
         explanation = f"{summary(view)} All {len(knobs)} knobs are drawn at random."
-        return [Proposal(knobs=dict(knobs), explanation=explanation)]
+        return [change_knobs(knobs, explanation)]

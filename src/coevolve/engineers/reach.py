@@ -1,23 +1,24 @@
-"""From a proposal to knobs: applied, kept within a trust region, and valid.
+"""From proposed values to knobs: applied, kept within a trust region, and valid.
 
-Invariant: whatever a proposal holds, the result is valid, and no further from the incumbent than
+Invariant: whatever is proposed, the result is valid, and no further from the incumbent than
 the region allows.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
-from coevolve.engineers.base import Edit, Proposal
+from coevolve.engineers.base import Edit
 
 SMALLEST_SHARE = 0.02
 """What a share of zero becomes when it is raised."""
 TOLERANCE = 1e-9
 
 
-def apply(proposal: Proposal, incumbent: Knobs, reach: float) -> Knobs:
-    """The knobs that a proposal comes to, at most `reach` away from the incumbent.
+def apply(values: Mapping[str, Any], incumbent: Knobs, reach: float) -> Knobs:
+    """The knobs that proposed values come to, at most `reach` away from the incumbent.
 
     The region: a plain knob moves by at most `reach` of its range, a whole number by at least one
     unit; of a group of shares at most `reach` changes hands (its total variation), all of them in
@@ -29,17 +30,22 @@ def apply(proposal: Proposal, incumbent: Knobs, reach: float) -> Knobs:
     space = incumbent.space
     # An incumbent that was never projected may need mending itself; the region is around that.
     centre = space.project({}, base=incumbent)
-    asked = {**proposal.knobs, **edited(proposal.edits, centre, reach)}
     # Clipped and scaled, but not mended: what cannot exist so far out may exist in the region.
-    wanted = KnobSpace(tuple(space.knobs.values())).project(asked, centre)
+    wanted = KnobSpace(tuple(space.knobs.values())).project(values, centre)
     result = nearest(centre, limited(centre, wanted, reach), reach)
     return result if result.difference(centre) else incumbent
 
 
-def edited(edits: tuple[Edit, ...], base: Knobs, reach: float) -> dict[str, float]:
+def with_edits(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> Knobs:
+    """The knobs that edits come to."""
+    return apply(edited(edits, incumbent, reach), incumbent, reach)
+
+
+def edited(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> dict[str, float]:
     """The values after all edits, one after the other; shares that were set stay as set, and the
     others of their group fill up what remains."""
-    space = base.space
+    space = incumbent.space
+    base = space.project({}, base=incumbent)
     values: dict[str, float] = {}
     fixed: set[str] = set()
     for edit in edits:

@@ -1,8 +1,10 @@
-"""Engineers that are rules, by name. Those that are models are made from a policy."""
+"""Engineers by name: rules that come with the program, and those of installed packages. Engineers
+that are models are made from a policy."""
 
 from collections.abc import Callable
 from functools import partial
 
+from coevolve.core.entry import offers
 from coevolve.core.names import lookup
 from coevolve.engineers.adversaries import ADVERSARIES, make_adversary
 from coevolve.engineers.bandit import BanditEngineer
@@ -14,6 +16,10 @@ from coevolve.engineers.learnability import LearnabilityEngineer
 from coevolve.engineers.random_knobs import RandomEngineer
 from coevolve.engineers.target import TargetEngineer
 from coevolve.engineers.uniform import UniformEngineer
+
+GROUP = "coevolve.engineers"
+"""Entry points of this group in other packages are engineers too: something to call without
+arguments that gives an `Engineer`."""
 
 ENGINEERS: dict[str, Callable[[], Engineer]] = {
     "fixed": FixedEngineer,
@@ -32,5 +38,14 @@ BAD: dict[str, Callable[[], Engineer]] = {
 
 
 def make_engineer(name: str) -> Engineer:
-    """The rule called `name`, or an error that names the nearest one."""
-    return lookup("engineer", name, ENGINEERS | BAD)()
+    """The engineer called `name`, or an error that names the nearest one."""
+    if name in (known := ENGINEERS | BAD):
+        return known[name]()
+    offered = {one: offer.make for one, offer in offers(GROUP).items()}
+    made: Engineer = lookup("engineer", name, {**known, **offered})()
+    return made
+
+
+def known_engineers() -> list[str]:
+    """All names that `make_engineer` knows."""
+    return [*ENGINEERS, *BAD, *offers(GROUP)]

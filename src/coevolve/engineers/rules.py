@@ -1,26 +1,27 @@
-"""The trainer that needs no model: skills whose triggers hold become patches.
+"""The engineer that needs no model: skills whose triggers hold become patches.
 
 Invariant: a harness that was tried before is never suggested again, and what a negative skill warns
 of is not suggested at all; while there is anything left to try, there is a suggestion.
 """
 
 from coevolve.core.seeds import derive
+from coevolve.engineers.base import View
 from coevolve.engineers.filling import alike, applied, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
-from coevolve.engineers.trainer import Lineage, Suggestion
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch
+from coevolve.harness.proposal import Proposal
 from coevolve.harness.skill import Skill
 from coevolve.harness.template import Drop, Remove, Rewrite, Template
 
 MOST = 12
-"""Suggestions at a time."""
+"""Proposals at a time."""
 BORROW_AFTER, REMOVE_AFTER = 4, 5
 """Failures in a row after which what held elsewhere, and what takes something away, comes first."""
 
 
-class RulesTrainer:
+class RulesEngineer:
     """Follows matching skills, best first; those without a trigger are its local search.
 
     Where layers of factors failed lately, other layers come first; after more failures, what held
@@ -32,28 +33,31 @@ class RulesTrainer:
     def __init__(self, library: SkillLibrary | None = None) -> None:
         self.library = library or SkillLibrary()
 
-    def propose(self, lineage: Lineage, seed: int) -> list[Suggestion]:
-        situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
-        drawn = derive(seed, "rules", lineage.parent.number, len(lineage.versions))
-        taboo = warnings(self.library.warning(lineage.domain, situation), lineage, drawn)
-        tried = {one.harness.digest() for one in lineage.versions}
-        found: list[tuple[tuple[bool, ...], Suggestion]] = []
-        for skill in self.library.matching(lineage.domain, situation):
-            for patch in fill(skill, lineage, drawn, self.name):
-                after = new_harness(patch, lineage, tried)
-                if after is None or warned_of(patch, taboo, lineage):
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        situation = situation_of(view.findings, view.versions, view.parent.number)
+        drawn = derive(seed, "rules", view.parent.number, len(view.versions))
+        taboo = warnings(self.library.warning(view.domain, situation), view, drawn)
+        tried = {one.harness.digest() for one in view.versions}
+        tried |= {one.harness.digest() for one in view.refused}
+        found: list[tuple[tuple[bool, ...], Proposal]] = []
+        for skill in self.library.matching(view.domain, situation):
+            if skill.factor not in view.factors:
+                continue
+            for patch in fill(skill, view, drawn, self.name):
+                after = new_harness(patch, view, tried)
+                if after is None or warned_of(patch, taboo, view):
                     continue
                 tried.add(after.digest())
                 later = (
-                    FACTORS[patch.factor][0] in lineage.switch,
-                    lineage.failures >= BORROW_AFTER and set(skill.held_in) <= {lineage.domain},
-                    lineage.failures >= REMOVE_AFTER and not removes(skill.template),
+                    FACTORS[patch.factor][0] in view.switch,
+                    view.failures >= BORROW_AFTER and set(skill.held_in) <= {view.domain},
+                    view.failures >= REMOVE_AFTER and not removes(skill.template),
                 )
-                said = Suggestion(patch=patch.model_dump(mode="json"), skill=skill.name)
+                said = Proposal(patch=patch, skill=skill.name)
                 found.append((later, said))
         found.sort(key=lambda pair: pair[0])
         if not found:
-            return [Suggestion(failure="every skill that applies here was tried already")]
+            return [Proposal(failure="every skill that applies here was tried already")]
         return [said for _, said in found[:MOST]]
 
 
@@ -63,20 +67,20 @@ def removes(template: Template) -> bool:
     return simpler or isinstance(template, Remove | Drop)
 
 
-def new_harness(patch: Patch, lineage: Lineage, tried: set[str]) -> Harness | None:
+def new_harness(patch: Patch, view: View, tried: set[str]) -> Harness | None:
     """What a patch leads to, if nothing tried so far is the same."""
-    after = applied(lineage.parent.harness, patch, lineage.components)
+    after = applied(view.parent.harness, patch, view.components)
     return None if after is None or after.digest() in tried else after
 
 
-def warnings(skills: list[Skill], lineage: Lineage, seed: int) -> list[tuple[Skill, Patch]]:
+def warnings(skills: list[Skill], view: View, seed: int) -> list[tuple[Skill, Patch]]:
     """The patches that negative skills would have made."""
-    return [(skill, patch) for skill in skills for patch in fill(skill, lineage, seed)]
+    return [(skill, patch) for skill in skills for patch in fill(skill, view, seed)]
 
 
-def warned_of(patch: Patch, taboo: list[tuple[Skill, Patch]], lineage: Lineage) -> Skill | None:
+def warned_of(patch: Patch, taboo: list[tuple[Skill, Patch]], view: View) -> Skill | None:
     """The negative skill that speaks against a patch."""
     for skill, bad in taboo:
-        if alike(patch, bad, lineage.parent.harness, lineage.space):
+        if alike(patch, bad, view.parent.harness, view.space):
             return skill
     return None

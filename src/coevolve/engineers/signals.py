@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob
-from coevolve.engineers.base import Round, View
-from coevolve.evidence.cells import Cell, merged
+from coevolve.engineers.base import Past, View
+from coevolve.store.cells import Cell, merged
 
 NOTHING = Cell(labels={}, n=0, valid=0, optimal=0, reward=0.0)
 
@@ -28,14 +28,10 @@ class Signal(NamedTuple):
         return " ".join(map(str, self.knob.label)) if self.knob.label else self.knob.name
 
 
-def in_force(history: Iterable[Round]) -> list[Round]:
-    """The rounds whose checkpoints were kept: the last one's is in force."""
-    return [finished for finished in history if finished.verdict != "reverted"]
-
-
-def standing(view: View) -> Round:
-    """The round whose checkpoint is in force."""
-    return (in_force(view.history) or [view.last])[-1]
+def standing(view: View) -> Past:
+    """The version whose checkpoint is in force."""
+    kept = [past for past in view.history if past.verdict == "kept"]
+    return (kept or [view.last])[-1]
 
 
 def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cell:
@@ -44,10 +40,9 @@ def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cel
     return merged(found, ())[0] if found else NOTHING
 
 
-def evidence(finished: Round, label: tuple[str, Label] | None = None) -> Cell:
-    """Training rollouts, or dev where there are none. Those of a training that was stopped say
-    nothing of the knobs and the checkpoint in force."""
-    train = NOTHING if finished.verdict == "stopped" else pooled(finished.train, label)
+def evidence(finished: Past, label: tuple[str, Label] | None = None) -> Cell:
+    """Training rollouts, or dev where there are none."""
+    train = pooled(finished.train, label)
     return train if train.n else pooled(finished.dev, label)
 
 
@@ -98,7 +93,7 @@ def told(signal: Signal, share: float) -> str:
 
 
 def summary(view: View) -> str:
-    """The state of the round in force, in one sentence."""
+    """The state of the version in force, in one sentence."""
     finished = standing(view)
     dev = pooled(finished.dev)
-    return f"Round {finished.number}: {counted(dev)} on dev."
+    return f"Version {finished.number}: {counted(dev)} on dev."

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from coevolve.evidence.health import Alarm, Finding, alarm_of
+from coevolve.evidence.health import alarm_of
+from coevolve.harness.diagnostic import Alarm, Finding
 from coevolve.harness.trigger import NUMBERS
 from coevolve.harness.version import Version
 

@@ -2,7 +2,7 @@
 
 import math
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import (
     Signal,
     counted,
@@ -14,6 +14,7 @@ from coevolve.engineers.signals import (
     summary,
     told,
 )
+from coevolve.harness.proposal import Proposal
 
 TARGET = 0.5
 """Success rate at which a yes/no reward has the most spread."""
@@ -37,7 +38,7 @@ class TargetEngineer:
     def propose(self, view: View, seed: int) -> list[Proposal]:
         cell = evidence(standing(view))
         if not cell.n:
-            return [Proposal(explanation=f"{summary(view)} Nothing was tried (n = 0): no change.")]
+            return [Proposal(words=f"{summary(view)} Nothing was tried (n = 0): no change.")]
         push = math.tanh(GAIN * (cell.rate - TARGET))
         moved = [knob for knob, _, _ in difficulty(view)]
         knobs = {k.name: hardened(k, view.incumbent[k.name], STEP * push) for k in moved}
@@ -52,7 +53,7 @@ class TargetEngineer:
                 knobs[signal.knob.name] = share
                 if abs(share - signal.share) > 5e-4:
                     lines.append(told(signal, share))
-        return [Proposal(knobs=knobs, explanation=f"{summary(view)} {'; '.join(lines)}.")]
+        return [change_knobs(knobs, f"{summary(view)} {'; '.join(lines)}.")]
 
 
 def leaning(found: list[Signal], push: float) -> list[float]:

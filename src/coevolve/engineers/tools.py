@@ -10,22 +10,20 @@ from typing import Any, Literal
 from pydantic import Field
 
 from coevolve.core.errors import CoevolveError, UserError
-from coevolve.core.names import did_you_mean
+from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
-from coevolve.engineers.base import Proposal
+from coevolve.engineers.base import View
 from coevolve.engineers.briefing import listed, told
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.filling import with_patch
-from coevolve.engineers.knob_trainer import REACH
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply
 from coevolve.engineers.rules import warned_of, warnings
 from coevolve.engineers.situation import situation_of
-from coevolve.engineers.trainer import Lineage
-from coevolve.evidence.diagnostic import Diagnostic
 from coevolve.evidence.health import behind_sql, readings_at, readings_of
 from coevolve.evidence.locked import Answer
 from coevolve.evidence.views import quoted
+from coevolve.harness.diagnostic import Diagnostic
 from coevolve.harness.patch import FACTORS, Patch, flat
 
 REPLY_CHARACTERS = 2_400
@@ -73,27 +71,27 @@ class LastCall(Value):
 
 
 class Tools:
-    """Answers calls about one lineage."""
+    """Answers calls about one view."""
 
     def __init__(
         self,
-        lineage: Lineage,
+        view: View,
         library: SkillLibrary,
         author: str,
         seed: int,
     ) -> None:
-        self.lineage, self.library, self.author = lineage, library, author
+        self.view, self.library, self.author = view, library, author
         self.diagnostics: dict[str, Diagnostic] = {}
         """What was proposed besides a patch, by name."""
-        self.situation = situation_of(lineage.findings, lineage.versions, lineage.parent.number)
-        self.taboo = warnings(library.warning(lineage.domain, self.situation), lineage, seed)
+        self.situation = situation_of(view.findings, view.versions, view.parent.number)
+        self.taboo = warnings(library.warning(view.domain, self.situation), view, seed)
 
     def answer(self, call: Call) -> str:
         """What a tool says; an error of ours is an answer too."""
         try:
             match call.tool:
                 case "query":
-                    text = fenced(table(self.lineage.ask(call.sql)), REPLY_CHARACTERS)
+                    text = fenced(table(self.view.ask(call.sql)), REPLY_CHARACTERS)
                 case "rollouts":
                     text = self.rollouts(call.name, call.version)
                 case "lineage":
@@ -110,33 +108,37 @@ class Tools:
 
     def patch_of(self, change: Change) -> Patch:
         """The patch that a model means, if it may be made; a `UserError` says why not."""
-        lineage, value = self.lineage, change.value
+        view, value = self.view, change.value
+        lookup("factor", change.factor, dict.fromkeys(view.factors))
         if change.factor == "knobs":
             if not isinstance(value, dict):
                 raise UserError('knobs must be an object of numbers, such as {"name": 0.3}')
-            before = lineage.space.project(lineage.parent.harness.knobs)
-            if not value.keys() & lineage.space.knobs.keys():
+            before = view.incumbent
+            if not value.keys() & view.space.knobs.keys():
                 raise UserError(f"none of these knobs exists: {', '.join(value)[:100]}")
-            knobs = apply(Proposal(knobs=value), before, REACH)
+            knobs = apply(value, before, view.reach)
             if not knobs.difference(before):
                 raise UserError("these knobs change nothing")
             value = dict(knobs)
         fields = change.model_dump(exclude={"skill", "value"})
         fields["hypothesis"] = clean(change.hypothesis) or "no reason given"
         patch = Patch(**fields, value=value, author=self.author)
-        known = {one.diagnostic.name for one in lineage.findings}
+        known = {one.diagnostic.name for one in view.findings}
         if patch.metric not in {"valid", "optimal", "reward", *known}:
             hint = did_you_mean(patch.metric, ["valid", "optimal", "reward", *known])
             raise UserError(f"'{clean(patch.metric)}' is no metric{hint}")
-        after = with_patch(lineage.parent.harness, patch, lineage.components)
+        after = with_patch(view.parent.harness, patch, view.components)
         # As it was read, so that no spelling of a value hides what it is.
         patch = patch.model_copy(update={"value": flat(after)[patch.factor]})
-        for version in lineage.versions:
+        for version in view.versions:
             if version.harness.digest() == after.digest():
                 raise UserError(
                     f"version {version.number} was trained so already: {version.verdict}"
                 )
-        if skill := warned_of(patch, self.taboo, lineage):
+        for past in view.refused:
+            if past.harness.digest() == after.digest():
+                raise UserError(f"that was proposed already, and refused: {past.words}")
+        if skill := warned_of(patch, self.taboo, view):
             raise UserError(f"the skill {skill.name} warns of it: {skill.summary}")
         return patch
 
@@ -145,21 +147,21 @@ class Tools:
         if change is None:
             raise UserError("`patch` is missing")
         patch = self.patch_of(change)
-        return f"The patch can be applied. Backtest: {json.dumps(self.lineage.backtest(patch))}"
+        return f"The patch can be applied. Backtest: {json.dumps(self.view.backtest(patch))}"
 
     def asked(self, question: Question | None) -> str:
         """What a new diagnostic reads of every version; it is tried once versions are judged."""
         if question is None:
             raise UserError("`diagnostic` is missing")
-        if question.name in {one.diagnostic.name for one in self.lineage.findings}:
+        if question.name in {one.diagnostic.name for one in self.view.findings}:
             raise UserError(f"there is a diagnostic '{question.name}' already; find another name")
         if len(self.diagnostics) >= MOST_DIAGNOSTICS and question.name not in self.diagnostics:
             raise UserError(f"{MOST_DIAGNOSTICS} diagnostics are enough")
         made = Diagnostic(
-            layer="behaviour", domains=(self.lineage.domain,), provenance=f"by {self.author}",
+            layer="behaviour", domains=(self.view.domain,), provenance=f"by {self.author}",
             **{**question.model_dump(), "question": clean(question.question) or question.name},
         )  # fmt: skip
-        readings = readings_of(made, self.lineage.ask(question.sql))
+        readings = readings_of(made, self.view.ask(question.sql))
         if not readings:
             raise UserError("it reads nothing of any version")
         self.diagnostics[made.name] = made
@@ -168,26 +170,26 @@ class Tools:
 
     def rollouts(self, name: str, version: int | None) -> str:
         """One rollout by its id, or some behind a diagnostic."""
-        conditions = {one.diagnostic.name: one.diagnostic for one in self.lineage.findings}
+        conditions = {one.diagnostic.name: one.diagnostic for one in self.view.findings}
         if name in conditions and not conditions[name].rollouts:
             raise UserError(f"'{name}' is about all rollouts of a version; use `query`")
         ids = [name]
         if name in conditions:
-            number = self.lineage.parent.number if version is None else version
+            number = self.view.parent.number if version is None else version
             sql = behind_sql(conditions[name], number, ROLLOUTS)
-            ids = [str(row[0]) for row in self.lineage.ask(sql).rows]
+            ids = [str(row[0]) for row in self.view.ask(sql).rows]
         texts = [self.rollout(one) for one in ids]
         return "\n".join(texts) or f"no rollout of version {version} is behind '{name}'"
 
     def rollout(self, name: str) -> str:
         """What was said in one rollout."""
-        facts = self.lineage.ask(
+        facts = self.view.ask(
             f"SELECT reward, valid, failure, stop, turns, completion_tokens FROM rollouts "
             f"WHERE id = {quoted(name)}"
         )
         if not facts.rows:
             raise UserError(f"'{name:.80}' is no diagnostic and no id of a rollout")
-        said = self.lineage.ask(
+        said = self.view.ask(
             f"SELECT role, text FROM messages WHERE id = {quoted(name)} ORDER BY position"
         )
         parts = [f"{name}: {table(facts)}"]
@@ -196,15 +198,13 @@ class Tools:
 
     def versions(self, number: int | None) -> str:
         """All versions, or one with its harness and readings."""
-        found = {one.number: one for one in self.lineage.versions}
+        found = {one.number: one for one in self.view.versions}
         if number is None:
-            return listed(self.lineage)
+            return listed(self.view)
         if number not in found:
             raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
-        shown = found[number]
-        hidden = None if shown.verdict == "rejected" else {"words"}  # a verdict tells of the gate
-        version = shown.model_dump(mode="json", exclude=hidden)
-        readings = {k: round(v, 4) for k, v in readings_at(self.lineage.findings, number).items()}
+        version = found[number].model_dump(mode="json", exclude={"words"})  # those tell of the gate
+        readings = {k: round(v, 4) for k, v in readings_at(self.view.findings, number).items()}
         return json.dumps({**version, "readings": readings})
 
     def skills(self, name: str) -> str:
@@ -214,8 +214,8 @@ class Tools:
             none = {"gain": None, "low": None, "high": None, "n": 0}
             record = tuple(one.model_copy(update=none) for one in skill.evidence)
             return as_toml([skill.model_copy(update={"evidence": record})]).decode()
-        fitting = self.library.matching(self.lineage.domain, self.situation)
-        return "\n".join(told(skill, self.lineage.domain) for skill in fitting)
+        fitting = self.library.matching(self.view.domain, self.situation)
+        return "\n".join(told(skill, self.view.domain) for skill in fitting)
 
 
 def table(answer: Answer) -> str:

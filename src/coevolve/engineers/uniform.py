@@ -1,7 +1,8 @@
 """The baseline that treats all kinds of tasks alike."""
 
-from coevolve.engineers.base import Proposal, View
+from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.signals import summary
+from coevolve.harness.proposal import Proposal
 
 
 class UniformEngineer:
@@ -17,4 +18,4 @@ class UniformEngineer:
             knobs |= {name: 1 / len(used) if name in used else 0.0 for name in members}
             told.append(f"{len(used)} of {group} get {1 / len(used):.3g} each")
         explanation = f"{summary(view)} Equal shares: {'; '.join(told) or 'no groups'}."
-        return [Proposal(knobs=knobs, explanation=explanation)]
+        return [change_knobs(knobs, explanation)]

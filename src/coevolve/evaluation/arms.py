@@ -4,17 +4,12 @@ Invariant: arms are compared by seeds that both have finished, on the very same 
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
-
-from pydantic import ValidationError
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 from coevolve.evaluation.seeds import Change, Mean, change, holm, mean_rate
 from coevolve.harness.comparison import UNTRAINED, Job
-
-FILE = "result.json"
 
 
 class ArmResult(Value):
@@ -44,19 +39,6 @@ class ArmResult(Value):
     """Read and drawn by trainee and engineers, answers to the fresh tasks included."""
     seconds: float = 0.0
     money: float = 0.0
-
-
-def load_result(folder: Path) -> ArmResult | None:
-    """The result in the folder of an arm, None if it is not finished."""
-    path = folder / FILE
-    try:
-        return ArmResult.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError):
-        raise UserError(
-            f"cannot read {path}; move it away, and the arm is measured again"
-        ) from None
 
 
 class Row(NamedTuple):

@@ -7,15 +7,15 @@ it are one statement away. Built-in diagnostics run here; those that came later 
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coevolve.core.errors import EvidenceError, UserError
 from coevolve.core.names import lookup
-from coevolve.core.rollout import Value
-from coevolve.evidence.diagnostic import Diagnostic, Layer, Level, Suite, load_suite
 from coevolve.evidence.layout import Broken
 from coevolve.evidence.locked import Answer, Bounds, Locked
+from coevolve.evidence.suite import Suite, load_suite
 from coevolve.evidence.views import Evidence, connect, gather, quoted
+from coevolve.harness.diagnostic import Alarm, Diagnostic, Finding, Reading, Trend
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -25,62 +25,6 @@ SHOWN = (
     "completion_tokens, turns"
 )
 """What is shown of the rollouts behind an alarm."""
-
-
-class Reading(Value):
-    """What a diagnostic says about one version."""
-
-    version: int
-    value: float
-    n: int
-    low: float | None = None
-    high: float | None = None
-    level: Level | None = None
-
-
-class Trend(Value):
-    """How readings moved over the versions."""
-
-    first: float
-    last: float
-    change: float
-    slope: float
-    """Per version, by least squares."""
-    versions: int
-
-
-class Finding(Value):
-    """A diagnostic and all its readings."""
-
-    diagnostic: Diagnostic
-    readings: tuple[Reading, ...] = ()
-    trend: Trend | None = None
-    error: str = ""
-    """Why it could not be asked."""
-
-
-class Alarm(Value):
-    """A reading beyond a threshold."""
-
-    diagnostic: str
-    layer: Layer
-    version: int
-    level: Level
-    value: float
-    threshold: float
-    direction: Literal["above", "below"]
-    n: int
-    blocks: bool
-    """It keeps the version from being promoted."""
-
-    @property
-    def words(self) -> str:
-        sign = ">" if self.direction == "above" else "<"
-        blocking = ", blocks promotion" if self.blocks else ""
-        return (
-            f"{self.level}: {self.diagnostic} {self.value:.4g} {sign} {self.threshold:g} "
-            f"(version {self.version}, n {self.n:,}{blocking})"
-        )
 
 
 class Health(NamedTuple):
@@ -146,13 +90,12 @@ class Diagnosis:
         self.locked = Locked(self.evidence, bounds)
         self.connection: DuckDBPyConnection | None = None
 
-    def health(self, only: Iterable[str] = ()) -> Health:
+    def health(self, only: Iterable[str] | None = None) -> Health:
         """The whole suite, or the named diagnostics."""
-        names = tuple(only)
         chosen = (
-            [lookup("diagnostic", name, self.suite.diagnostics) for name in names]
-            if names
-            else self.suite.of(self.domains())
+            self.suite.of(self.domains())
+            if only is None
+            else [lookup("diagnostic", name, self.suite.diagnostics) for name in only]
         )
         findings = [self.finding(diagnostic) for diagnostic in chosen]
         return Health(self.evidence.versions, findings, self.evidence.broken)

@@ -1,9 +1,9 @@
 """Where the rollouts of a run lie: the folder that a file is in tells its version and its split.
 
-    rounds/NN/stage/rollouts/*.parquet   version NN, drawn in training            split train
-    rounds/NN/dev/*.parquet              version NN, measured                     split dev
-    rounds/NN/probes/NAME/*.parquet      version NN, probed under other knobs     split train
-    rounds/NN/gate/*.parquet             version NN, judged                       split gate
+    versions/NN/stage/rollouts/*.parquet   version NN, drawn in training            split train
+    versions/NN/dev/*.parquet              version NN, measured                     split dev
+    versions/NN/probes/NAME/*.parquet      version NN, probed under other knobs     split train
+    versions/NN/gate/*.parquet             version NN, judged                       split gate
     base/gate/*.parquet                  the policy before any version (-1)       split gate
 
 A folder of a single stage (`stage.json`) is read as a run with the one version 0. Files of a split
@@ -20,6 +20,7 @@ from pyarrow import parquet
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.evidence.store import SCHEMA
+from coevolve.store.paths import Paths
 
 Source = Literal["train", "dev", "probe", "gate"]
 VISIBLE = (Split.TRAIN, Split.DEV)
@@ -63,7 +64,8 @@ def places(folder: Path) -> Iterator[tuple[int, Source, Split, Path, str]]:
         return
     if not (folder / "ledger.db").is_file():
         raise UserError(f"{folder} is no folder of a run or a stage; runs are kept under runs/")
-    yield BASE, "gate", Split.GATE, folder / "base" / "gate", "*.parquet"
+    yield BASE, "gate", Split.GATE, Paths(folder).base_gate, "*.parquet"
+    yield BASE, "probe", Split.TRAIN, Paths(folder).folder / "base" / "probes", "*/*.parquet"
     for version, place in version_folders(folder):
         yield version, "train", Split.TRAIN, place / "stage" / "rollouts", "*.parquet"
         yield version, "dev", Split.DEV, place / "dev", "*.parquet"
@@ -75,8 +77,7 @@ def version_folders(folder: Path) -> list[tuple[int, Path]]:
     """The folders of all versions, in order; a lone stage is the version 0."""
     if (folder / "stage.json").is_file():
         return [(0, folder)]
-    found = (place for place in (folder / "rounds").glob("*") if place.name.isdecimal())
-    return sorted((int(place.name), place) for place in found)
+    return Paths(folder).versions()
 
 
 def sound(parts: Iterable[Part], thoroughly: bool = False) -> tuple[list[Part], list[Broken]]:

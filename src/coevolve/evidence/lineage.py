@@ -1,7 +1,6 @@
 """The versions of a run and the steps of their training, as rows for the evidence views.
 
-Versions come from the ledger alone. A tree records the parent of each; rounds are a tree in which
-every version grows from the last one that was kept.
+Versions come from the ledger alone.
 """
 
 import json
@@ -10,16 +9,17 @@ from typing import Any
 
 from coevolve.evidence.layout import version_folders
 from coevolve.ledger.ledger import Ledger
+from coevolve.store.lineage import Node, lineage_of
 
 Row = dict[str, Any]
 
 VERSIONS = {
     "version": "INTEGER",
     "parent": "INTEGER",  # null: the policy that the run began with
-    "verdict": "VARCHAR",  # root, kept, pruned, reverted, rejected; null while it is not judged
+    "verdict": "VARCHAR",  # root, kept, pruned, reverted; null while it is not judged
     "checkpoint": "VARCHAR",
     "engineer": "VARCHAR",  # whose patch it was trained under
-    "factor": "VARCHAR",  # what the patch changed
+    "factor": "VARCHAR",  # what the patch changed; null: nothing
     "steps": "INTEGER",
     "stopped": "VARCHAR",  # why the watch ended the training early
     "rollouts": "BIGINT",
@@ -42,57 +42,29 @@ STEPS = {
 def versions_of(folder: Path) -> list[Row]:
     """One row per version, in order. The `reason` of its verdict is beside the columns: it may
     tell of the gate, so that people read it and no view has it."""
+    none = {**_row(VERSIONS, {}), "reason": None}
     if not (folder / "ledger.db").is_file():
-        none = {**_row(VERSIONS, {}), "reason": None}
         return [{**none, "version": version} for version, _ in version_folders(folder)]
     with Ledger.open(folder) as ledger:
-        phases = {
-            (event.round, event.phase): event.payload
-            for event in ledger.events("phase")
-            if event.phase in ("patch", "backtest", "train", "gate")
-        }
-    numbers = {version for version, _ in version_folders(folder)}
-    numbers |= {number for number, phase in phases if number is not None and phase == "train"}
-    found: list[Row] = []
-    parent: int | None = None
-    for version in sorted(numbers):
-        of = {phase: payload for (number, phase), payload in phases.items() if number == version}
-        result, gate = of.get("train", {}).get("result", {}), of.get("gate")
-        lineage = (
-            grown_of(of) if "patch" in of
-            else rounds_of(gate, parent, phases.get((version - 1, "backtest"), {}))
-        )  # fmt: skip
-        values = {**result, "version": version, "checkpoint": result.get("policy"), **lineage}
-        found.append({**_row(VERSIONS, values), "reason": lineage["reason"]})
-        if gate and gate["keep"]:
-            parent = version
-    return found
+        known = {node.number: row_of(node) for node in lineage_of(ledger).nodes}
+    begun = {number: {**none, "version": number} for number, _ in version_folders(folder)}
+    return [row for _, row in sorted((begun | known).items())]
 
 
-def grown_of(phases: Row) -> Row:
-    """Where a version of a tree comes from, and what became of it."""
-    patch, backtest = phases["patch"], phases.get("backtest")
-    judged = phases.get("gate") or {}
-    if backtest and not backtest["passed"]:
-        judged = {"verdict": "rejected", "words": backtest["words"]}
-    return {
-        "parent": patch["parent"],
-        "verdict": judged.get("verdict"),
-        "reason": judged.get("words"),
-        "engineer": patch["author"],
-        "factor": (patch["patch"] or {}).get("factor"),
+def row_of(node: Node) -> Row:
+    """A version as a row."""
+    version = node.version
+    result = node.train.result.model_dump(mode="json") if node.train else {}
+    values = {
+        **result,
+        "version": version.number,
+        "parent": version.parent,
+        "verdict": version.verdict,
+        "checkpoint": result.get("policy"),
+        "engineer": version.author,
+        "factor": version.patch.factor if version.patch else None,
     }
-
-
-def rounds_of(gate: Row | None, parent: int | None, backtest: Row) -> Row:
-    """The same of a round, whose knobs the round before has chosen."""
-    return {
-        "parent": parent,
-        "verdict": gate and ("kept" if gate["keep"] else "reverted"),
-        "reason": gate and gate["words"],
-        "engineer": backtest.get("chosen", "start"),
-        "factor": "knobs",
-    }
+    return {**_row(VERSIONS, values), "reason": version.words or None}
 
 
 def steps_of(folder: Path) -> list[Row]:

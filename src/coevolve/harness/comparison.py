@@ -1,7 +1,7 @@
-"""A comparison: arms that differ in a few settings of one experiment, over the same seeds.
+"""A comparison: arms that differ in a few settings of one plan, over the same seeds.
 
-Invariant: arms of one seed share the policy, the first knobs and every held-out task, and train on
-equally many rollouts. Whatever would break that is refused here.
+Invariant: arms of one seed share the policy and every held-out task, and train on equally many
+rollouts, twins and controls counted. Whatever would break that is refused here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,14 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.checked import checked, read_toml
-from coevolve.harness.experiment import Experiment, make_experiment
-from coevolve.harness.rules import MOST_PROPOSALS
+from coevolve.harness.plan import Plan, make_plan, merged
 
 SHIPPED = {
     path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*.toml")
 }
 """Comparisons that come with the package, by name."""
-SHARED = ("name", "domain", "policy", "style", "seed", "start", "knobs", "measured", "approval")
-"""Settings of the experiment that no arm may change."""
+SHARED = ("name", "domain", "policy", "style", "seed", "target", "approval")
+"""Settings of the plan that no arm may change."""
 UNTRAINED = "untrained"
 """In the place of an arm: the policy that all arms begin with."""
 
@@ -37,8 +36,8 @@ class Comparison(Value):
     """In TOML a list, or how many, counted from 0."""
     tasks: int = Field(default=300, ge=8)
     """Fresh dev tasks per seed that every arm's last policy is measured on."""
-    experiment: dict[str, Any] = {}
-    """What all arms have in common: a sparse experiment."""
+    plan: dict[str, Any] = {}
+    """What all arms have in common: a sparse plan."""
     arms: dict[Name, dict[str, Any]] = Field(min_length=1)
     """What each arm changes of it. The first is what the others are compared with."""
 
@@ -62,19 +61,19 @@ class Comparison(Value):
     def reference(self) -> str:
         return next(iter(self.arms))
 
-    def experiment_of(self, arm: str, seed: int) -> Experiment:
-        """The whole experiment of one arm; for `untrained`, what all arms have in common."""
+    def plan_of(self, arm: str, seed: int) -> Plan:
+        """The whole plan of one arm; for `untrained`, what all arms have in common."""
         changes = self.arms.get(arm, {})
         own = {"name": f"{self.name}-{arm}-{seed}", "seed": seed}
-        values = merged(merged(self.experiment, changes), own)
-        return make_experiment(values, f"comparison {self.name}, arm {arm}")
+        values = merged(merged(self.plan, changes), own)
+        return make_plan(values, f"comparison {self.name}, arm {arm}")
 
     def jobs(self) -> list["Job"]:
         """Everything there is to do, seed by seed, so that early results can be compared."""
         return [
             Job(
                 arm=arm, seed=seed, tasks=self.tasks, trains=arm != UNTRAINED,
-                experiment=self.experiment_of(arm, seed),
+                plan=self.plan_of(arm, seed),
             )
             for seed in self.seeds
             for arm in (UNTRAINED, *self.arms)
@@ -89,7 +88,7 @@ class Job(Value):
     tasks: int
     trains: bool
     """False: only measure the policy that the arms begin with."""
-    experiment: Experiment
+    plan: Plan
     weights: str = ""
     """A hash of the model's files, where it is a folder: all arms begin with the same."""
 
@@ -100,9 +99,9 @@ class Job(Value):
     @property
     def phases(self) -> dict[str, int]:
         """How often it goes through each phase; `final` is its last measurement."""
-        rounds = self.experiment.rounds
-        between = dict.fromkeys(("propose", "backtest"), rounds - 1)
-        training = {"base": 1, **dict.fromkeys(("train", "dev", "gate"), rounds), **between}
+        between = dict.fromkeys(("propose", "backtest"), self.plan.versions - 1)
+        trained = self.plan.versions + controls(self.plan)
+        training = {"base": 1, **dict.fromkeys(("train", "dev", "gate"), trained), **between}
         return {**(training if self.trains else {}), "final": 1}
 
 
@@ -117,19 +116,31 @@ class Expected(NamedTuple):
 
 def expected(job: Job) -> Expected:
     """What an arm takes if nothing ends it early."""
-    one = job.experiment
+    plan, target = job.plan, job.plan.target
     if not job.trains:
-        return Expected(0, 0, job.tasks * one.measured.samples)
-    tasks = one.measured.gate * (one.rounds + 1) + one.measured.dev * one.rounds + job.tasks
-    candidates = 1 + MOST_PROPOSALS * len(one.engineers)
-    probes = (one.rounds - 1) * candidates * one.backtest.tasks * one.backtest.samples
-    return Expected(trained(one), probes if one.backtest.on else 0, tasks * one.measured.samples)
+        return Expected(0, 0, job.tasks * target.samples)
+    repeats = 0
+    if plan.accept == "better" and target.temperature:
+        repeats = plan.gate.repeats
+    count = trainings(plan)
+    tasks = target.gate * (count + 1 + repeats) + target.dev * count + job.tasks
+    probes = (plan.versions - 1) * (1 + plan.candidates) * plan.backtest.tasks
+    probed = plan.backtest.on and "knobs" in plan.factors
+    return Expected(
+        count * plan.rollouts, probes * plan.backtest.samples if probed else 0,
+        tasks * target.samples,
+    )  # fmt: skip
 
 
-def trained(experiment: Experiment) -> int:
-    """Rollouts that all rounds train on."""
-    recipe = experiment.recipe
-    return experiment.rounds * recipe.steps * recipe.tasks * recipe.group
+def trainings(plan: Plan) -> int:
+    """How many stages a run trains: versions, the twins of the first, and controls."""
+    twins = plan.gate.twins if plan.accept == "better" else 0
+    return plan.versions + twins + controls(plan)
+
+
+def controls(plan: Plan) -> int:
+    """At most: one beside every generation."""
+    return -(-(plan.versions - 1) // plan.width) if plan.control else 0
 
 
 def load_comparison(word: str, changes: Mapping[str, Any], only: Sequence[str] = ()) -> Comparison:
@@ -151,29 +162,20 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         raise UserError(f"{where}: '{UNTRAINED}' is no name for an arm: it is measured anyway")
     for name, arm in found.arms.items():
         if wrong := [key for key in arm if key in SHARED]:
-            place = "give `seeds`" if wrong[0] == "seed" else "set it under [experiment]"
+            place = "give `seeds`" if wrong[0] == "seed" else "set it under [plan]"
             raise UserError(f"{where}: arm {name} sets {wrong[0]}, which all arms share; {place}")
-    experiments = {name: found.experiment_of(name, 0) for name in found.arms}
-    first = trained(experiments[found.reference])
-    for name, one in experiments.items():
+    plans = {name: found.plan_of(name, 0) for name in found.arms}
+    first = trainings(plans[found.reference]) * plans[found.reference].rollouts
+    for name, one in plans.items():
         if limits := one.budget.limits():
             raise UserError(
                 f"{where}: arm {name} has budget = {limits}, which would end some arms before "
                 "others; leave it out: all train on equally many rollouts"
             )
-        if (count := trained(one)) != first:
+        if (count := trainings(one) * one.rollouts) != first:
             raise UserError(
                 f"{where}: arm {name} trains on {count} rollouts and {found.reference} on "
-                f"{first}; give them the same rounds x steps x tasks x group"
+                f"{first}; give them the same trainings (versions, twins and controls) x steps x "
+                "tasks x group"
             )
-    return found
-
-
-def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged, everything else is replaced."""
-    found = dict(values)
-    for key, value in changes.items():
-        old = found.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        found[key] = merged(old, value) if both else value  # type: ignore[arg-type]
     return found

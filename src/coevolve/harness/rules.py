@@ -22,22 +22,20 @@ class Protection(Value):
 
 
 class GateRule(Protection):
-    """What the checkpoint of a round must not do."""
+    """What a version must do to be kept."""
 
     on: bool = True
     margin: float = Field(default=0.02, ge=0, le=1)
-    """The valid rate may fall by so much."""
-
-
-class PromotionRule(Protection):
-    """What a version must do to be kept: be better than its parent beyond noise, and valid."""
-
+    """By how much a metric may fall: the objective's where no worse is asked for, and those that
+    it protects anywhere."""
     gain: float = Field(default=0.0, ge=0, le=1)
-    """The valid rate must rise by more than this, and by more than the noise floor."""
+    """Where better is asked for: the objective must rise by more than this, and than noise."""
     repeats: int = Field(default=2, ge=0, le=64)
-    """How often the root is measured again with other draws, for the noise floor."""
+    """Where better is asked for: how often the first version is measured again with other draws."""
     twins: int = Field(default=1, ge=0, le=64)
-    """How often the root is trained again with another seed, for the noise floor."""
+    """Where better is asked for: how often it is trained again with another seed. The more often,
+    the surer is what training alone makes of a difference, and the smaller the gain that is
+    seen."""
 
 
 class BacktestRule(Value):
@@ -59,10 +57,6 @@ class BacktestRule(Value):
     """Share of the successes with signal that filters may newly leave out."""
     least_left: float = Field(default=0.5, ge=0, le=1)
     """Share of the rollouts with signal that filters must leave."""
-
-
-PATCH_BOUNDS = ("most_wrong", "most_cut", "least_left")
-"""What the backtest of patches looks at, and that of knobs does not."""
 
 
 class DiagnosticRule(Value):

@@ -15,7 +15,7 @@ from coevolve.core.rollout import Value
 from coevolve.harness.patch import FACTORS
 from coevolve.harness.template import FITTING, NUMBERS, Template, fits
 from coevolve.harness.trigger import trigger
-from coevolve.harness.version import Judged
+from coevolve.harness.version import Verdict
 
 Sign = Literal["score", "signal", "behaviour", "version"]
 SIGNS: tuple[Sign, ...] = ("signal", "behaviour", "version", "score")
@@ -35,7 +35,7 @@ class Trial(Value):
     """Its name, and a hash of its plan."""
     domain: str
     version: int
-    verdict: Judged
+    verdict: Verdict
     gain: float | None = None
     """Mean change on gate tasks against the parent; None if it was not measured."""
     low: float | None = None
@@ -125,7 +125,7 @@ class Skill(Value):
         return failed >= FAILURES_TO_TURN and failed >= FAILURES_TO_TURN * held
 
     def offered(self, domain: str) -> bool:
-        """Whether a trainer of this domain may follow it."""
+        """Whether an engineer of this domain may follow it."""
         proven = not self.learned or bool(self.held_in)
         return proven and not self.negative and not self.warns(domain) and self.reaches(domain)
 

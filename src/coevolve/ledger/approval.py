@@ -8,7 +8,9 @@ import json
 import time
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.rollout import Value
@@ -17,6 +19,7 @@ from coevolve.ledger.ledger import Ledger
 from coevolve.ledger.payload import encode
 
 Decision = Literal["approve", "revise", "abort"]
+Kind = TypeVar("Kind", bound=Value)
 
 
 class Question(Value):
@@ -26,7 +29,8 @@ class Question(Value):
     """Of the event that asked it."""
     time: str
     """When it was asked, UTC, ISO 8601."""
-    round: int
+    place: str
+    """The folder of the run that it is about."""
     gate: str
     question: dict[str, Any]
 
@@ -44,22 +48,22 @@ class Answer(Value):
     note: str
 
 
-def ask(ledger: Ledger, round: int, gate: str, question: Mapping[str, Any]) -> Question:
+def ask(ledger: Ledger, place: str, gate: str, question: Mapping[str, Any]) -> Question:
     """Ask, unless this was asked before. Only one question can be open at a time."""
     text = json.dumps(json.loads(encode(question, f"question at {gate}")), sort_keys=True)
-    once = f"asked/{round}/{gate}/{sha256(text.encode('ascii')).hexdigest()}"
+    once = f"asked/{place}/{gate}/{sha256(text.encode('ascii')).hexdigest()}"
     with ledger.writing():
         event = ledger.find(once)
         if event is None:
             if (other := waiting(ledger)) is not None:
                 raise LedgerError(
-                    f"question {other.number} of run {ledger.folder.name} (round {other.round}, "
+                    f"question {other.number} of run {ledger.folder.name} ({other.place}, "
                     f"{other.gate}) is still open; answer it first"
                 )
             payload = {"gate": gate, "question": dict(question)}
-            event = ledger.append("asked", payload, round=round, once=once)
+            event = ledger.append("asked", payload, place=place, once=once)
     assert event is not None
-    return asked(event)
+    return asked(ledger, event)
 
 
 def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | None = None) -> Answer:
@@ -79,7 +83,7 @@ def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | Non
     if question is not None:
         payload = {"question": question.number, "decision": decision, "note": note}
         once = f"answered/{question.number}"
-        event = ledger.append("answered", payload, round=question.round, once=once)
+        event = ledger.append("answered", payload, place=question.place, once=once)
     if event is None:
         state = ledger.summary()["state"]
         ended = state in ("broken off", "failed")
@@ -87,14 +91,14 @@ def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | Non
         raise UserError(
             f"nothing waits for an answer in run {ledger.folder.name}; it is {state}{more}"
         )
-    return answered(event)
+    return answered(ledger, event)
 
 
 def waiting(ledger: Ledger) -> Question | None:
     """The open question, if there is one."""
     for event in reversed(ledger.events("asked")):
         if ledger.find(f"answered/{event.number}") is None:
-            return asked(event)
+            return asked(ledger, event)
     return None
 
 
@@ -106,17 +110,31 @@ def wait(
     while (event := ledger.find(f"answered/{question.number}")) is None:
         if end is not None and time.monotonic() >= end:
             raise UserError(
-                f"nobody answered question {question.number} of run {ledger.folder.name} (round "
-                f"{question.round}, {question.gate}) in {timeout_s:g} s; answer it, and run again"
+                f"nobody answered question {question.number} of run {ledger.folder.name} "
+                f"({question.place}, {question.gate}) in {timeout_s:g} s; answer it, and run again"
             )
         time.sleep(poll_s if end is None else max(0, min(poll_s, end - time.monotonic())))
-    return answered(event)
+    return answered(ledger, event)
 
 
-def asked(event: Event) -> Question:
-    assert event.round is not None
-    return Question(number=event.number, time=event.time, round=event.round, **event.payload)
+def asked(ledger: Ledger, event: Event) -> Question:
+    return understood(ledger, event, Question, place=event.place)
 
 
-def answered(event: Event) -> Answer:
-    return Answer(number=event.number, time=event.time, **event.payload)
+def answered(ledger: Ledger, event: Event) -> Answer:
+    return understood(ledger, event, Answer)
+
+
+def understood(ledger: Ledger, event: Event, kind: type[Kind], **more: Any) -> Kind:
+    """What an event of ours says; an error that names it, if that is something else."""
+    try:
+        return kind.model_validate(
+            {"number": event.number, "time": event.time, **more, **event.payload}
+        )
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise LedgerError(
+            f"event {event.number} ({event.kind}) of {ledger.folder / 'ledger.db'} holds no "
+            f"{kind.__name__.lower()}: {'.'.join(map(str, problem['loc']))} is "
+            f"{problem['input']!r:.80} ({problem['msg']}); put back a copy of the file"
+        ) from None

@@ -100,6 +100,10 @@ class WriterLock:
             descriptor = os.open(self.file, os.O_RDONLY)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise LedgerError(
+                f"cannot read {self.file}: {error.strerror}; give read access to it"
+            ) from error
         try:
             if locked(descriptor, fcntl.LOCK_SH, 0):
                 return None

@@ -1,6 +1,6 @@
 """What may be recorded: JSON that reads back as the same value, and nothing else.
 
-Invariant: `decode(encode(value))` gives the same value in every process, so a run that reads its
+Invariant: what was encoded decodes to the same value in every process, so a run that reads its
 record goes on exactly as the one that wrote it.
 """
 
@@ -27,8 +27,14 @@ def encode(payload: Mapping[str, Any], where: str) -> str:
     return json.dumps(payload, allow_nan=False)
 
 
-def decode(text: str | bytes) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(text)
+def decode(text: str | bytes, where: str) -> dict[str, Any]:
+    """A payload as it was before `encode`; `where` names it in the error."""
+    try:
+        value = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LedgerError(f"{where} is no JSON ({error}); put back a copy of it") from error
+    if not isinstance(value, dict):
+        raise LedgerError(f"{where} is {value!r:.80}, no JSON object; put back a copy of it")
     return value
 
 

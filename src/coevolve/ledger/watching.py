@@ -6,7 +6,7 @@ soon as they are there, so a run on another machine of a shared file system can 
 
 import json
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 WORDS = {
     "base": "measuring the base policy on the gate",
@@ -27,20 +27,38 @@ WORDS = {
 class Finished(NamedTuple):
     """A phase that is over."""
 
-    round: int
+    place: str
     phase: str
     seconds: float
 
 
 def finished_phases(folder: Path, known: set[Path]) -> list[Finished]:
-    """Phases of a run that are not yet `known`, in order; they are added to it."""
+    """Phases of a run that are not yet `known`, in order; they are added to it.
+
+    So is what else lies beside them, lest it is read again.
+    """
     found = []
-    for path in sorted((folder / "rounds").glob("[0-9]*/*.json")):
-        if path not in known:
-            value = json.loads(path.read_text("utf-8"))
+    for pattern in ("[a-z]*/*.json", "[a-z]*/[0-9]*/*.json"):
+        for path in folder.glob(pattern):
+            if path in known or path.relative_to(folder).parts[0] == "files":
+                continue
+            try:
+                value = json.loads(path.read_text("utf-8"))
+            except (OSError, ValueError):
+                continue  # not a copy that is whole; it may be written again
             known.add(path)
-            found.append((value["number"], value))
-    return [
-        Finished(value["round"], value["phase"], value["seconds"])
-        for _, value in sorted(found, key=lambda pair: pair[0])
-    ]
+            if is_copy(value, path, folder):
+                finished = Finished(value["place"], value["phase"], value["seconds"])
+                found.append((value["number"], finished))
+    return [finished for _, finished in sorted(found)]
+
+
+def is_copy(value: Any, path: Path, folder: Path) -> bool:
+    """Whether a file is what the ledger writes of a phase, and not one that lies beside it."""
+    return (
+        isinstance(value, dict)
+        and value.keys() >= {"number", "place", "phase", "seconds", "payload"}
+        and isinstance(value["number"], int)
+        and value["phase"] == path.stem
+        and value["place"] == path.parent.relative_to(folder).as_posix()
+    )

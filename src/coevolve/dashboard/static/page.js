@@ -2,8 +2,9 @@
    `coevolveShow` does it again where a page was replaced. */
 (function () {
   "use strict";
-  var data = { steps: [], bounds: [], curves: {} };
-  var plots = [], rounds = [];
+  var NONE = { again: false, units: {}, curves: [] };
+  var LINES = ["blue", "orange", "violet", "green", "soft", "red"];
+  var data = NONE, steps = [], plots = [];
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -16,21 +17,33 @@
     return value.toPrecision(3);
   }
 
-  function roundAt(step) {
-    var found = 0;
-    data.bounds.forEach(function (bound) { if (step >= bound[0]) found = bound[1]; });
+  /* The version that is trained at a step, where they are laid end to end. */
+  function versionAt(step) {
+    var found = null;
+    data.curves.forEach(function (curve) { if (step >= curve.steps[0]) found = curve.version; });
     return found;
   }
 
-  /* The mean of up to five points around each, none of them of another round. */
+  /* The mean of up to five points around each. */
   function smooth(values) {
     return values.map(function (_, at) {
       var sum = 0, n = 0;
       for (var i = Math.max(0, at - 2); i <= Math.min(values.length - 1, at + 2); i++) {
-        if (values[i] !== null && rounds[i] === rounds[at]) { sum += values[i]; n++; }
+        if (values[i] !== null) { sum += values[i]; n++; }
       }
       return n ? sum / n : null;
     });
+  }
+
+  function joined(lists) { return Array.prototype.concat.apply([], lists); }
+
+  function padded(values) { return steps.map(function (_, at) { return at < values.length ? values[at] : null; }); }
+
+  /* The lines of a panel, thin and thick: one of all versions end to end, or one for each. */
+  function lines(key) {
+    var found = data.curves.map(function (curve) { return [curve.values[key], smooth(curve.values[key])]; });
+    if (data.again) return found.map(function (pair) { return pair.map(padded); });
+    return [[joined(found.map(function (pair) { return pair[0]; })), joined(found.map(function (pair) { return pair[1]; }))]];
   }
 
   function boundaries(plot) {
@@ -42,9 +55,9 @@
     ctx.textBaseline = "alphabetic";
     ctx.font = 11 * scale + "px system-ui, sans-serif";
     ctx.setLineDash([4 * scale, 4 * scale]);
-    var room = 72 * scale, free = -Infinity; /* where there are many rounds, not each is marked */
-    data.bounds.forEach(function (bound, index) {
-      var x = Math.round(plot.valToPos(bound[0], "x", true));
+    var room = 72 * scale, free = -Infinity; /* where there are many versions, not each is marked */
+    (data.again ? [] : data.curves).forEach(function (curve, index) {
+      var x = Math.round(plot.valToPos(curve.steps[0] - 0.5, "x", true));
       if (Math.max(x, plot.bbox.left) < free) return;
       free = Math.max(x, plot.bbox.left) + room;
       if (index) {
@@ -53,13 +66,13 @@
         ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
         ctx.stroke();
       }
-      ctx.fillText(data.word + " " + bound[1], Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
+      ctx.fillText("version " + curve.version, Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
     });
     ctx.restore();
   }
 
   function draw(place) {
-    var key = place.dataset.key, curve = data.curves[key];
+    var key = place.dataset.key, unit = data.units[key], drawn = lines(key);
     var readout = document.getElementById("readout-" + key);
     var axis = {
       stroke: function () { return colour("soft"); },
@@ -67,7 +80,6 @@
       ticks: { show: false },
       font: "12px system-ui, sans-serif",
     };
-    var means = smooth(curve.values);
     var options = {
       width: place.clientWidth,
       height: 160,
@@ -81,32 +93,37 @@
           var flat = high - low <= 1e-9 * Math.abs(high); /* equal but for the last digits */
           var room = 0.08 * (flat ? Math.abs(high) || 1 : high - low);
           var least = low - room < 0 && low >= 0 ? 0 : low - room;
-          return [least, curve.unit === "percent" ? Math.min(1.02, high + room) : high + room];
+          return [least, unit === "percent" ? Math.min(1.02, high + room) : high + room];
         } },
       },
       axes: [
         Object.assign({ size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] }, axis),
         Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
           return ticks.map(function (tick) {
-            return curve.unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");
+            return unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");
           });
         } }, axis),
       ],
-      series: [
-        {},
-        { stroke: function () { return colour("blue"); }, width: 1, alpha: 0.4, points: { show: data.steps.length < 3 } },
-        { stroke: function () { return colour("blue"); }, width: 2, points: { show: false } },
-      ],
+      series: joined([[{}]].concat(drawn.map(function (_, at) {
+        var stroke = function () { return colour(LINES[at % LINES.length]); };
+        return [
+          { stroke: stroke, width: 1, alpha: 0.4, points: { show: steps.length < 3 } },
+          { stroke: stroke, width: 2, points: { show: false } },
+        ];
+      }))),
       hooks: {
         draw: [boundaries],
         setCursor: [function (plot) {
           var at = plot.cursor.idx;
-          readout.textContent = at === null || at === undefined ? "" :
-            written(curve.unit, curve.values[at]) + " at step " + data.steps[at] + " (" + data.word + " " + roundAt(data.steps[at]) + ")";
+          if (at === null || at === undefined) { readout.textContent = ""; return; }
+          readout.textContent = "version " + drawn.map(function (pair, index) {
+            var which = data.again ? data.curves[index].version : versionAt(steps[at]);
+            return which + ": " + written(unit, pair[0][at]);
+          }).join(", ") + " at step " + steps[at];
         }],
       },
     };
-    plots.push([place, new uPlot(options, [data.steps, curve.values, means], place)]);
+    plots.push([place, new uPlot(options, [steps].concat(joined(drawn)), place)]);
   }
 
   function redraw() {
@@ -132,11 +149,12 @@
 
   function show() {
     var written = document.getElementById("chart-data");
-    data = written ? JSON.parse(written.textContent) : { steps: [], bounds: [], curves: {} };
-    rounds = data.steps.map(roundAt);
+    data = written ? JSON.parse(written.textContent) : NONE;
+    var every = data.curves.map(function (curve) { return curve.steps; });
+    steps = data.again ? every.reduce(function (a, b) { return b.length > a.length ? b : a; }, []) : joined(every);
     plots.forEach(function (pair) { pair[1].destroy(); });
     plots = [];
-    if (data.steps.length) document.querySelectorAll(".chart").forEach(draw);
+    if (steps.length) document.querySelectorAll(".chart").forEach(draw);
     document.documentElement.dataset.charts = String(plots.length);
     var pause = document.getElementById("pause");
     if (pause && window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(pause, false);

@@ -2,7 +2,7 @@
 
     /                       every run             /compare[/NAME]   arms side by side
     /runs/RUN               one run               /skills           what held
-    /runs/RUN/PAGE[/...]    lineage, rounds, diagnostics, rollouts, ledger
+    /runs/RUN/PAGE[/...]    lineage, proposals, diagnostics, rollouts, ledger
     /runs/RUN/live, /live   server-sent events    /runs/RUN/answer  what a person decides (POST)
 
 Every page has a twin for scripts: `?format=json`.
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from coevolve.core.errors import CoevolveError, UserError
-from coevolve.dashboard.web import rendering
+from coevolve.dashboard.web import output
+from coevolve.dashboard.web.cache import Cache
+from coevolve.dashboard.web.decision import decide
+from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.guard import LOCAL, Guard, from_here, same
-from coevolve.dashboard.web.kept import Kept
 from coevolve.dashboard.web.pages.registry import OF_RUN, WHOLE
-from coevolve.dashboard.web.places import Place
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.dashboard.web.steering import decide
-from coevolve.dashboard.web.streaming import Streams, seen_of
+from coevolve.dashboard.web.stream import Streams, seen_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -39,28 +39,28 @@ class Dashboard:
 
     def __init__(self, root: Path) -> None:
         self.site = Site(root)
-        self.rendered = Kept(RENDERED, ROOM)
+        self.rendered = Cache(RENDERED, ROOM)
         self.streams = Streams()
 
     def page(self, request: "Request", name: str, rest: str = "") -> "Response":
         """A page about all runs."""
         query = query_of(request)
-        runs = self.site.places.runs().values()
-        stamp = tuple(self.site.places.stamp(place) for place in runs) if name == "runs" else None
+        runs = self.site.folders.runs().values()
+        stamp = tuple(self.site.folders.stamp(run) for run in runs) if name == "runs" else None
         return self.answer(request, WHOLE[name], Address(None, rest, query), name, stamp)
 
     def of_run(self, request: "Request", address: str) -> "Response":
         """A page about one run."""
-        found = self.site.places.find(address)
+        found = self.site.folders.find(address)
         if found is None:
             return self.problem(request, 404, f"there is no run {address:.200} in this folder")
-        place, rest = found
+        run, rest = found
         name, _, rest = rest.partition("/")
         if name not in OF_RUN:
-            return self.problem(request, 404, f"there is no page {name:.60}", place)
-        asked = self.site.asking.asked.get(place.name)
-        stamp = (self.site.places.stamp(place), asked and (asked.busy, asked.ended))
-        show, address_of = OF_RUN[name], Address(place, rest, query_of(request))
+            return self.problem(request, 404, f"there is no page {name:.60}", run)
+        asked = self.site.health.known.get(run.name)
+        stamp = (self.site.folders.stamp(run), asked and (asked.busy, asked.ended))
+        show, address_of = OF_RUN[name], Address(run, rest, query_of(request))
         return self.answer(request, show, address_of, name, stamp)
 
     def answer(
@@ -73,11 +73,11 @@ class Dashboard:
             return self.respond(request, 200, known[0], as_json)
         try:
             page: Page = show(self.site, address)
-            run = self.site.glance(address.run) if address.run else None
+            run = self.site.summary(address.run) if address.run else None
             body = (
-                rendering.as_json(page, run)
+                output.as_json(page, run)
                 if as_json
-                else rendering.html(page, run, tab, request.url.path, self.seen(address, stamp))
+                else output.html(page, run, tab, request.url.path, self.seen(address, stamp))
             )
         except Missing as error:
             return self.problem(request, 404, str(error), address.run)
@@ -94,16 +94,16 @@ class Dashboard:
         return seen_of(stamp[0] if address.run and isinstance(stamp, tuple) else stamp)
 
     def problem(
-        self, request: "Request", status: int, words: str, place: Place | None = None
+        self, request: "Request", status: int, words: str, folder: RunFolder | None = None
     ) -> "Response":
         """What is wrong, on a page like any other."""
         page = Page("web/problem.html", "Problem", {"words": words, "status": status})
-        run = self.site.glance(place) if place else None
+        run = self.site.summary(folder) if folder else None
         as_json = request.query_params.get("format") == "json"
         body = (
-            rendering.as_json(page, run)
+            output.as_json(page, run)
             if as_json
-            else rendering.html(page, run, "problem", request.url.path)
+            else output.html(page, run, "problem", request.url.path)
         )
         return self.respond(request, status, body, as_json)
 
@@ -113,30 +113,30 @@ class Dashboard:
         kind = "application/json" if as_json else "text/html; charset=utf-8"
         if not as_json:
             form = request.scope["session"].form
-            body = body.replace(rendering.MARK.encode(), form.encode())
+            body = body.replace(output.MARK.encode(), form.encode())
         return Response(body, status, {"cache-control": "no-store"}, kind)
 
     def decide(self, request: "Request", address: str, body: bytes) -> "Response":
         """Record an answer, and go back to the run."""
         from fastapi.responses import RedirectResponse
 
-        found = self.site.places.find(address)
+        found = self.site.folders.find(address)
         if found is None or found[1]:
             return self.problem(request, 404, f"there is no run {address:.200} in this folder")
-        place = found[0]
+        run = found[0]
         try:
             form = dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True))
         except ValueError:
-            return self.problem(request, 400, "the form cannot be read", place)
+            return self.problem(request, 400, "the form cannot be read", run)
         session = request.scope["session"]
         if not from_here(request.headers) or not same(form.get("form", ""), session.form):
             words = "this form is not of a page of yours; open the run again and repeat"
-            return self.problem(request, 403, words, place)
+            return self.problem(request, 403, words, run)
         try:
-            decide(place, form)
+            decide(run, form)
         except CoevolveError as error:
-            return self.problem(request, 409, str(error), place)
-        return RedirectResponse(rendering.at("runs", place.name), 303)
+            return self.problem(request, 409, str(error), run)
+        return RedirectResponse(output.at("runs", run.name), 303)
 
 
 def make_app(root: Path, token: str = "", hosts: tuple[str, ...] = LOCAL) -> Guard:
@@ -159,7 +159,7 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
     from fastapi.concurrency import run_in_threadpool
     from fastapi.responses import StreamingResponse
 
-    places = dashboard.site.places
+    folders = dashboard.site.folders
 
     def runs(request: Request) -> Response:
         return dashboard.page(request, "runs")
@@ -172,20 +172,20 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
         return dashboard.of_run(request, address)
 
     def static(request: Request, name: str) -> Response:
-        if name not in rendering.static():
+        if name not in output.static():
             return dashboard.problem(request, 404, f"there is no file {name:.60}")
-        body, kind = rendering.static()[name]
+        body, kind = output.static()[name]
         return Response(body, 200, {"cache-control": "max-age=31536000, immutable"}, kind)
 
     async def live(request: Request, address: str = "") -> Response:
-        found = places.find(address) if address else None
+        found = folders.find(address) if address else None
         if dashboard.streams.full or (address and (found is None or found[1])):
             return Response(status_code=503 if found or not address else 404)
 
         def stamp() -> object:
             if found is not None:
-                return places.stamp(found[0])
-            return tuple(places.stamp(place) for place in places.runs().values())
+                return folders.stamp(found[0])
+            return tuple(folders.stamp(run) for run in folders.runs().values())
 
         return StreamingResponse(
             dashboard.streams.follow(stamp, request.query_params.get("seen", "")),

@@ -1,7 +1,7 @@
 """The task of a rollout, found again, and the answer drawn into it.
 
-Training tasks are on the disk; dev and gate tasks follow from the experiment and are made again,
-once. Invariant: a task is only taken for a rollout's if its id, which hashes its content, is.
+Training tasks are on the disk; dev and gate tasks follow from the plan and are made again, once.
+Invariant: a task is only taken for a rollout's if its id, which hashes its content, is.
 """
 
 from typing import Any
@@ -14,34 +14,30 @@ from coevolve.dashboard.tasks import held_out
 from coevolve.domains.turns import has_turns
 
 
-class Pictures:
-    """Draws rollouts of one run."""
+def draw(record: Record, rollout: dict[str, Any]) -> Picture | None:
+    """The answer in its task; None where the task cannot be found again."""
+    task = task_of(record, rollout)
+    if record.domain is None or task is None or has_turns(record.domain):
+        return None
+    said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
+    return drawn(record.domain, task, said[-1] if said else "")
 
-    def __init__(self, record: Record) -> None:
-        self.record = record
 
-    def draw(self, rollout: dict[str, Any]) -> Picture | None:
-        """The answer in its task; None where the task cannot be found again."""
-        domain, task = self.record.domain, self.task(rollout)
-        if domain is None or task is None or has_turns(domain):
-            return None
-        said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
-        return drawn(domain, task, said[-1] if said else "")
+def task_of(record: Record, rollout: dict[str, Any]) -> Task | None:
+    if rollout["source"] == "train":
+        return trained(record, rollout["version"], rollout["task_id"])
+    if rollout["source"] not in ("dev", "gate"):
+        return None
+    return held_out(record, Split(rollout["source"])).get(rollout["task_id"])
 
-    def task(self, rollout: dict[str, Any]) -> Task | None:
-        if rollout["source"] == "train":
-            return self.trained(rollout["version"], rollout["task_id"])
-        if rollout["source"] not in ("dev", "gate"):
-            return None
-        return held_out(self.record, Split(rollout["source"])).get(rollout["task_id"])
 
-    def trained(self, version: int, task_id: str) -> Task | None:
-        """A task that a version was trained on."""
-        path = self.record.place(version, "stage", "tasks.jsonl")
-        try:
-            with path.open(encoding="utf-8") as lines:
-                line = next((line for line in lines if task_id in line), None)
-            task = Task.model_validate_json(line) if line else None
-        except (OSError, ValueError):
-            return None
-        return task if task and task.id == task_id else None
+def trained(record: Record, version: int, task_id: str) -> Task | None:
+    """A task that a version was trained on."""
+    path = record.paths.version(version) / "stage" / "tasks.jsonl"
+    try:
+        with path.open(encoding="utf-8") as lines:
+            line = next((line for line in lines if task_id in line), None)
+        task = Task.model_validate_json(line) if line else None
+    except (OSError, ValueError):
+        return None
+    return task if task and task.id == task_id else None

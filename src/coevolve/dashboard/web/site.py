@@ -10,14 +10,13 @@ from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from coevolve.core.errors import CoevolveError
-from coevolve.dashboard.facts import Facts, facts_of
+from coevolve.dashboard.facts import Facts, facts_from
 from coevolve.dashboard.record import Record, read_record
-from coevolve.dashboard.web.asking import Asking
-from coevolve.dashboard.web.counted import Counted
-from coevolve.dashboard.web.glance import Glance, glance_of
-from coevolve.dashboard.web.kept import Kept
-from coevolve.dashboard.web.pictures import Pictures
-from coevolve.dashboard.web.places import Place, Places
+from coevolve.dashboard.web.cache import Cache
+from coevolve.dashboard.web.folders import Folders, RunFolder
+from coevolve.dashboard.web.health import Checkups
+from coevolve.dashboard.web.summary import Summary, summary_of
+from coevolve.dashboard.web.table import Table
 
 Found = TypeVar("Found")
 
@@ -34,7 +33,7 @@ class Missing(CoevolveError):
 class Address(NamedTuple):
     """What was asked for."""
 
-    run: Place | None
+    run: RunFolder | None
     rest: str
     """The part of the address after the page's name."""
     query: Mapping[str, str]
@@ -54,48 +53,45 @@ class Site:
     """The folder of runs, as pages see it."""
 
     def __init__(self, root: Path) -> None:
-        self.places = Places(root)
-        self.kept = Kept(most=300)
-        self.asking = Asking()
+        self.folders = Folders(root)
+        self.cache = Cache(most=300)
+        self.health = Checkups()
         self._turn = Lock()
-        self._counted: OrderedDict[str, Counted] = OrderedDict()
+        self._tables: OrderedDict[str, Table] = OrderedDict()
 
-    def glance(self, place: Place) -> Glance:
-        return self.of(place, "glance", lambda: glance_of(place))
+    def summary(self, run: RunFolder) -> Summary:
+        return self.of(run, "summary", lambda: summary_of(run))
 
-    def facts(self, place: Place) -> Facts:
-        return self.of(place, "facts", lambda: facts_of(place.folder))
+    def facts(self, run: RunFolder) -> Facts:
+        return self.of(run, "facts", lambda: facts_from(self.record(run)))
 
-    def record(self, place: Place) -> Record:
-        return self.of(place, "record", lambda: read_record(place.folder))
+    def record(self, run: RunFolder) -> Record:
+        return self.of(run, "record", lambda: read_record(run.folder))
 
-    def pictures(self, place: Place) -> Pictures:
-        return self.of(place, "pictures", lambda: Pictures(self.record(place)))
-
-    def of(self, place: Place, what: object, make: Callable[[], Found]) -> Found:
+    def of(self, run: RunFolder, what: object, make: Callable[[], Found]) -> Found:
         """A value that follows from what is on the disk of a run."""
-        return self.kept.get((place.name, what), self.places.stamp(place), make)
+        return self.cache.get((run.name, what), self.folders.stamp(run), make)
 
-    def counted(self, place: Place) -> Counted | None:
+    def table(self, run: RunFolder) -> Table | None:
         """The rollouts of a run; None while they are being counted."""
         with self._turn:
-            counted = self._counted.get(place.name)
-            if counted is None:
-                counted = self._counted[place.name] = Counted(place.folder)
-            self._counted.move_to_end(place.name)
-            while len(self._counted) > OPEN:
-                self._counted.popitem(last=False)
-        stamp = self.places.stamp(place)
-        if counted.ready and counted.seen == stamp:
-            return counted
-        thread = Thread(target=counted.refresh, args=(stamp,), daemon=True)
+            table = self._tables.get(run.name)
+            if table is None:
+                table = self._tables[run.name] = Table(run.folder)
+            self._tables.move_to_end(run.name)
+            while len(self._tables) > OPEN:
+                self._tables.popitem(last=False)
+        stamp = self.folders.stamp(run)
+        if table.ready and table.seen == stamp:
+            return table
+        thread = Thread(target=table.refresh, args=(stamp,), daemon=True)
         thread.start()
         thread.join(WAIT_S)
-        return counted if counted.ready else None
+        return table if table.ready else None
 
-    def is_current(self, place: Place, counted: Counted | None) -> bool:
+    def is_current(self, run: RunFolder, table: Table | None) -> bool:
         """Whether what was counted is all that there is now."""
-        return counted is not None and counted.seen == self.places.stamp(place)
+        return table is not None and table.seen == self.folders.stamp(run)
 
     def close(self) -> None:
-        self.asking.close()
+        self.health.close()

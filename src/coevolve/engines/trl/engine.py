@@ -19,7 +19,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import has_turns
-from coevolve.engines.base import Observe, Result, Stage
+from coevolve.engines.base import Observe, Result, Stage, recorded_model
 from coevolve.engines.order import order
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import named_damage, named_failures
@@ -92,7 +92,7 @@ class TrlEngine:
         domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
         for task in tasks:
             check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
-        recorder = Recorder(domains, folder.rollouts, stage.model, rank(), stage.reward)
+        recorder = Recorder(domains, folder.rollouts, recorded_model(stage), rank(), stage.reward)
         expression(stage.reward).check(FACTS | recorder.components)
         last, main = folder.last(), rank() == 0
         loaded = load(stage.model, stage.device, training=True)

@@ -25,12 +25,13 @@ from coevolve.core.errors import EngineError, UserError
 from coevolve.core.files import replace_file, settle
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
-from coevolve.engines.base import Result, Stage
+from coevolve.engines.base import Result, Stage, recorded_model
 from coevolve.evaluation.language import measure
 from coevolve.ledger.files import WriterLock
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded, anywhere
 from coevolve.policies.weights import weights_of
+from coevolve.store.paths import Paths
 
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
@@ -109,6 +110,9 @@ class StageFolder:
             tasks = [Task.model_validate_json(line) for line in lines]
         stage = read(self.path / STAGE)
         del stage["tasks"], stage["weights"]
+        if stage["root"] is not None:
+            root = (self.path / stage["root"]).resolve()
+            stage |= {"root": root, "model": Paths(root).find(stage["model"])}
         return Stage(folder=self.path, **stage), tasks
 
     def result(self) -> Result | None:
@@ -118,7 +122,7 @@ class StageFolder:
             return None
         found = Result.model_validate(read(file))
         if not found.steps:  # nothing was learned: the policy is the one that it began with
-            return found
+            return found.model_copy(update={"policy": self.load()[0].model})
         if not (self.policy / "config.json").exists():
             raise EngineError(
                 f"the stage in {self.path} is done, but its {self.policy} is gone; delete the "
@@ -128,7 +132,8 @@ class StageFolder:
 
     def finish(self, result: Result) -> Result:
         """Record that the stage is done; its checkpoints, several times the policy, are dropped."""
-        write(self.path / "result.json", result.model_dump_json(indent=1))
+        named = result.model_copy(update={"policy": "policy" if result.steps else ""})
+        write(self.path / "result.json", named.model_dump_json(indent=1))
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         return result
 
@@ -231,7 +236,9 @@ def rank() -> int:
 def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
     """A stage as JSON values, without what does not change its outcome, and with what is behind
     the names in it."""
-    values = stage.model_dump(mode="json", exclude={"folder"})
+    values = stage.model_dump(mode="json", exclude={"folder", "root"})
+    values["model"] = recorded_model(stage)
+    values["root"] = os.path.relpath(stage.root, stage.folder) if stage.root else None
     values["weights"] = weights_of(stage.model)
     values["tasks"] = digest(*(task.id for task in tasks)).hex()
     return values

@@ -5,31 +5,32 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
-from coevolve.dashboard.web.places import mark
+from coevolve.dashboard.web.folders import mark
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.evaluation.arms import FILE, ArmResult, load_result, table
+from coevolve.evaluation.arms import ArmResult, table
 from coevolve.evaluation.seeds import Change
 from coevolve.harness.comparison import UNTRAINED
+from coevolve.store.jobs import JOB, RESULT, result_of
 
 
 def show(site: Site, address: Address) -> Page:
     """All comparisons, or the table of one."""
-    found = site.places.comparisons()
+    found = site.folders.comparisons()
     if not address.rest:
         listed = [{"name": name, **progress(folder)} for name, folder in found.items()]
-        values = {"comparisons": listed, "folder": str(site.places.root)}
+        values = {"comparisons": listed, "folder": str(site.folders.root)}
         return Page("web/comparisons.html", "Comparisons", values)
     if address.rest not in found:
         raise Missing(f"there is no comparison {address.rest:.100}")
     folder = found[address.rest]
-    files = tuple(mark(file) for file in sorted(folder.glob(f"*/*/{FILE}")))
+    files = tuple(mark(file) for file in sorted(folder.glob(f"*/*/{RESULT}")))
     stamp = (mark(folder / "comparison.json"), files)
-    values = site.kept.get(("compare", address.rest), stamp, lambda: compared(folder))
+    values = site.cache.get(("compare", address.rest), stamp, lambda: compared(folder))
     return Page("web/compare.html", f"Compare: {address.rest}", {"name": address.rest, **values})
 
 
 def progress(folder: Path) -> dict[str, Any]:
-    jobs, done = list(folder.glob("*/*/job.json")), list(folder.glob(f"*/*/{FILE}"))
+    jobs, done = list(folder.glob(f"*/*/{JOB}")), list(folder.glob(f"*/*/{RESULT}"))
     arms = sorted({job.parents[1].name for job in jobs})
     return {"arms": arms, "jobs": len(jobs), "done": len(done)}
 
@@ -38,9 +39,9 @@ def compared(folder: Path) -> dict[str, Any]:
     """Rows with their intervals, from the results of the arms themselves."""
     results: list[ArmResult] = []
     problems = []
-    for file in sorted(folder.glob(f"*/*/{FILE}")):
+    for file in sorted(folder.glob(f"*/*/{RESULT}")):
         try:
-            result = load_result(file.parent)
+            result = result_of(file.parent, ArmResult)
         except UserError as error:
             problems.append(str(error))
             continue

@@ -3,10 +3,10 @@
 from typing import Any
 
 from coevolve.core.errors import CoevolveError
-from coevolve.dashboard.proposals import written
-from coevolve.dashboard.web.asking import behind, diagnostic_of, known_versions
-from coevolve.dashboard.web.browsing import whole
-from coevolve.dashboard.web.places import Place
+from coevolve.dashboard.text import written
+from coevolve.dashboard.web.filter import whole
+from coevolve.dashboard.web.folders import RunFolder
+from coevolve.dashboard.web.health import behind, diagnostic_of, known_versions
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 
 COLUMNS = 10
@@ -17,26 +17,30 @@ LIMIT = 50
 
 def show(site: Site, address: Address) -> Page:
     """The matrix, or one diagnostic."""
-    place = address.run
-    assert place is not None
+    run = address.run
+    assert run is not None
     if address.rest:
-        return one(site, address, place)
-    stamp = site.places.stamp(place)
-    asked = site.asking.health(place, stamp)
+        return one(site, address, run)
+    stamp = site.folders.stamp(run)
+    asked = site.health.of(run, stamp)
     if asked.health is None:
-        values: dict[str, Any] = {"busy": asked.busy, "problems": [asked.error] * bool(asked.error)}
-        return Page("web/asking.html", f"{place.name}: diagnostics", values, draft=asked.busy)
+        values: dict[str, Any] = {
+            "heading": "Diagnostics", "busy": asked.busy,
+            "problems": [asked.error] * bool(asked.error),
+            "words": "Asking every diagnostic of every version; a large run takes half a minute …",
+        }  # fmt: skip
+        return Page("web/waiting.html", f"{run.name}: diagnostics", values, draft=asked.busy)
     health = asked.health
     only = address.query.get("only", "")
     key = ("matrix", asked.ended, whole(address.query, "until"), only)
-    values = site.kept.get(
-        (place.name, "matrix", key[2:]),
+    values = site.cache.get(
+        (run.name, "matrix", key[2:]),
         key,
         lambda: matrix(health, whole(address.query, "until"), only),
     )
     values = {**values, "busy": asked.busy, "seconds": asked.ended - asked.began}
     old = asked.busy or asked.stamp != stamp
-    return Page("web/diagnostics.html", f"{place.name}: diagnostics", values, draft=old)
+    return Page("web/diagnostics.html", f"{run.name}: diagnostics", values, draft=old)
 
 
 def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, Any]:
@@ -76,28 +80,28 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
     }  # fmt: skip
 
 
-def one(site: Site, address: Address, place: Place) -> Page:
+def one(site: Site, address: Address, run: RunFolder) -> Page:
     """One diagnostic: what it asks, its readings, and the rollouts behind one of them."""
     try:
-        diagnostic = diagnostic_of(place.folder, address.rest)
+        diagnostic = diagnostic_of(run.folder, address.rest)
     except CoevolveError as error:
         raise Missing(str(error)) from None
-    stamp = site.places.stamp(place)
-    asked = site.asking.health(place, stamp)
+    stamp = site.folders.stamp(run)
+    asked = site.health.of(run, stamp)
     findings = asked.health["findings"] if asked.health else []
     finding = next((f for f in findings if f["diagnostic"]["name"] == diagnostic.name), None)
     readings = finding["readings"] if finding else []
     version = whole(address.query, "version")
     if version is None:
         alarming = [r["version"] for r in readings if r["level"]]
-        versions = known_versions(place.folder)
+        versions = known_versions(run.folder)
         version = (alarming or versions or [0])[-1]
     found, problem = None, ""
     if diagnostic.rollouts:
         try:
             found = site.of(
-                place, ("behind", diagnostic.name, version),
-                lambda: behind(place.folder, diagnostic, version, LIMIT),
+                run, ("behind", diagnostic.name, version),
+                lambda: behind(run.folder, diagnostic, version, LIMIT),
             )  # fmt: skip
         except CoevolveError as error:
             problem = str(error)
@@ -111,4 +115,4 @@ def one(site: Site, address: Address, place: Place) -> Page:
         "busy": asked.busy,
         "problems": [problem] if problem else [],
     }
-    return Page("web/diagnostic.html", f"{place.name}: {diagnostic.name}", values)
+    return Page("web/diagnostic.html", f"{run.name}: {diagnostic.name}", values)

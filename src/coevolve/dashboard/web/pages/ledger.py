@@ -4,9 +4,9 @@ import json
 from collections import Counter
 from typing import NamedTuple
 
-from coevolve.dashboard.proposals import written
 from coevolve.dashboard.record import Record
-from coevolve.dashboard.web.browsing import whole
+from coevolve.dashboard.text import written
+from coevolve.dashboard.web.filter import whole
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.ledger.events import Event
 
@@ -23,7 +23,7 @@ class Line(NamedTuple):
     number: int
     time: str
     kind: str
-    round: int | None
+    place: str | None
     phase: str | None
     seconds: float | None
     size: int
@@ -37,24 +37,25 @@ class Log(NamedTuple):
     lines: list[Line]
     texts: list[str]
     kinds: dict[str, int]
+    places: list[str]
 
 
 def show(site: Site, address: Address) -> Page:
     """Events that match, the newest first; of a broken ledger, the copies of its phases."""
-    place = address.run
-    assert place is not None
-    record = site.record(place)
+    run = address.run
+    assert run is not None
+    record = site.record(run)
     if address.rest:
-        return one(place.name, record, address.rest)
-    log = site.of(place, "log", lambda: log_of(record))
+        return one(run.name, record, address.rest)
+    log = site.of(run, "log", lambda: log_of(record))
     query = address.query
-    words, kind, round = query.get("search", ""), query.get("kind", ""), whole(query, "round")
+    words, kind, place = (query.get(name, "").strip() for name in ("search", "kind", "place"))
     needles = [word.casefold() for word in words.split()]
     found = [
         line
         for line, text in zip(log.lines, log.texts, strict=True)
         if (not kind or line.kind == kind)
-        and (round is None or line.round == round)
+        and (not place or line.place == place)
         and all(needle in text for needle in needles)
     ]
     pages = max(1, -(-len(found) // PAGE))
@@ -62,10 +63,10 @@ def show(site: Site, address: Address) -> Page:
     values = {
         "lines": found[(page - 1) * PAGE : page * PAGE], "n": len(found), "page": page,
         "pages": pages, "kinds": log.kinds,
-        "filter": {"search": words, "kind": kind, "round": "" if round is None else str(round)},
+        "places": log.places, "filter": {"search": words, "kind": kind, "place": place},
         "problems": record.problems,
     }  # fmt: skip
-    return Page("web/ledger.html", f"{place.name}: ledger", values)
+    return Page("web/ledger.html", f"{run.name}: ledger", values)
 
 
 def log_of(record: Record) -> Log:
@@ -74,8 +75,9 @@ def log_of(record: Record) -> Log:
         text = json.dumps(event.payload, ensure_ascii=False)
         same = {name: getattr(event, name) for name in Line._fields if hasattr(event, name)}
         lines.append(Line(**same, size=len(text), begins=text[:BEGINNING]))
-        texts.append(f"{event.kind} {event.phase or ''} {text}".casefold())
-    return Log(lines, texts, dict(Counter(event.kind for event in record.events)))
+        texts.append(f"{event.kind} {event.place or ''} {event.phase or ''} {text}".casefold())
+    kinds = dict(Counter(event.kind for event in record.events))
+    return Log(lines, texts, kinds, sorted({one.place for one in lines if one.place}))
 
 
 def one(run: str, record: Record, name: str) -> Page:

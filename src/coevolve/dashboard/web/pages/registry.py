@@ -8,8 +8,8 @@ from coevolve.dashboard.web.pages import (
     ledger,
     lineage,
     overview,
+    proposals,
     rollouts,
-    rounds,
     runs,
     skills,
 )
@@ -22,14 +22,14 @@ WHOLE: dict[str, Show] = {"runs": runs.show, "compare": compare.show, "skills": 
 OF_RUN: dict[str, Show] = {
     "": overview.show,
     "lineage": lineage.show,
-    "rounds": rounds.show,
+    "proposals": proposals.show,
     "diagnostics": diagnostics.show,
     "rollouts": rollouts.show,
     "ledger": ledger.show,
 }
 """Pages about one run."""
 TABS = {
-    "": "Overview", "lineage": "Lineage", "rounds": "Rounds", "diagnostics": "Diagnostics",
+    "": "Overview", "lineage": "Lineage", "proposals": "Proposals", "diagnostics": "Diagnostics",
     "rollouts": "Rollouts", "ledger": "Ledger",
 }  # fmt: skip
 """What they are called."""

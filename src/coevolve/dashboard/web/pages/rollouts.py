@@ -4,57 +4,60 @@ import json
 from typing import Any
 
 from coevolve.dashboard.boards import Picture
-from coevolve.dashboard.proposals import written
-from coevolve.dashboard.web.browsing import SOURCES, choices, filter_of, find, one
-from coevolve.dashboard.web.counted import Counted
+from coevolve.dashboard.text import written
+from coevolve.dashboard.web.filter import SOURCES, choices, filter_of, find, one
+from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.pages.overview import broken_files
-from coevolve.dashboard.web.places import Place
+from coevolve.dashboard.web.pictures import draw
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.dashboard.web.telling import turns_of
+from coevolve.dashboard.web.table import Table
+from coevolve.dashboard.web.transcript import turns_of
 
 
 def show(site: Site, address: Address) -> Page:
     """A page of rollouts, one rollout, or the picture of one."""
-    place = address.run
-    assert place is not None
-    counted = site.counted(place)
-    title = f"{place.name}: rollouts"
-    if counted is None:
-        return Page("web/counting.html", title, {"counting": True}, draft=True)
+    run = address.run
+    assert run is not None
+    table = site.table(run)
+    title = f"{run.name}: rollouts"
+    if table is None:
+        words = "Counting the rollouts of this run; a million take some seconds, once …"
+        waits = {"heading": "Rollouts", "words": words, "busy": True, "problems": []}
+        return Page("web/waiting.html", title, waits, draft=True)
     if address.rest:
         name = address.rest.removesuffix("/picture")
         if name != address.rest:
-            return picture(site, place, counted, name)
-        return rollout(site, place, counted, name)
+            return picture(site, run, table, name)
+        return rollout(site, run, table, name)
     chosen = filter_of(address.query)
-    found = find(counted, chosen)
+    found = find(table, chosen)
     values = {
         "filter": chosen._replace(page=min(chosen.page, found.pages)),
         "query": chosen.as_query(),
         "found": found,
-        "choices": site.of(place, ("choices", counted.changes), lambda: choices(counted)),
+        "choices": site.of(run, ("choices", table.changes), lambda: choices(table)),
         "sources": SOURCES,
-        "problems": broken_files(counted),
+        "problems": broken_files(table),
     }
-    return Page("web/rollouts.html", title, values, draft=not site.is_current(place, counted))
+    return Page("web/rollouts.html", title, values, draft=not site.is_current(run, table))
 
 
-def load(site: Site, place: Place, counted: Counted, name: str) -> dict[str, Any]:
-    found = one(counted, name)
+def load(site: Site, run: RunFolder, table: Table, name: str) -> dict[str, Any]:
+    found = one(table, name)
     if found is None:
-        raise Missing(f"run {place.name} has no rollout {name:.100}")
+        raise Missing(f"run {run.name} has no rollout {name:.100}")
     return found
 
 
-def rollout(site: Site, place: Place, counted: Counted, name: str) -> Page:
+def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
     """Everything that is stored of a rollout."""
-    found = load(site, place, counted, name)
+    found = load(site, run, table, name)
     details = found["details"]
     passed, total = details.get("passed"), details.get("total")
     if not isinstance(passed, int):
         passed, total = details.get("fixed"), details.get("fail_to_pass")
     tests = (passed, total) if isinstance(passed, int) and isinstance(total, int) else None
-    record = site.record(place)
+    record = site.record(run)
     reason = written(details.get("reason", ""))
     meaning = (record.domain.failures if record.domain else {}).get(found["failure"] or "", "")
     values = {
@@ -66,14 +69,14 @@ def rollout(site: Site, place: Place, counted: Counted, name: str) -> Page:
         "details": written(json.dumps(details, indent=1, ensure_ascii=False)),
         "drawable": record.domain is not None and found["source"] != "probe",
     }
-    return Page("web/rollout.html", f"{place.name}: rollout {name}", values)
+    return Page("web/rollout.html", f"{run.name}: rollout {name}", values)
 
 
-def picture(site: Site, place: Place, counted: Counted, name: str) -> Page:
+def picture(site: Site, run: RunFolder, table: Table, name: str) -> Page:
     """The answer, drawn by its domain; made apart, since finding the task may take a moment."""
 
     def make() -> Picture | None:
-        return site.pictures(place).draw(load(site, place, counted, name))
+        return draw(site.record(run), load(site, run, table, name))
 
-    found = site.of(place, ("picture", name), make)
-    return Page("web/picture.html", f"{place.name}: {name}", {"picture": found})
+    found = site.of(run, ("picture", name), make)
+    return Page("web/picture.html", f"{run.name}: {name}", {"picture": found})

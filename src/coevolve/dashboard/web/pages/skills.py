@@ -3,7 +3,7 @@
 from typing import Any
 
 from coevolve.core.errors import UserError
-from coevolve.dashboard.proposals import written
+from coevolve.dashboard.text import written
 from coevolve.dashboard.web.site import Address, Page, Site
 from coevolve.engineers.library import as_toml, read_file
 from coevolve.harness.skill import Skill
@@ -15,7 +15,7 @@ LARGEST = 200_000
 
 def show(site: Site, address: Address) -> Page:
     """Every skill of every TOML file of the folder `skills`, those that held first."""
-    folder = site.places.root / "skills"
+    folder = site.folders.root / "skills"
     files = [file for file in sorted(folder.glob("*.toml")) if not file.is_symlink()]
     found: list[Skill] = []
     problems = []
@@ -28,7 +28,7 @@ def show(site: Site, address: Address) -> Page:
             reason = str(error).removeprefix(f"{file}: ").removeprefix(f"{file}, ")
             problems.append(written(f"{file.name} cannot be used: {reason}"))
     found.sort(key=lambda skill: (-skill.held(), skill.failed(), skill.name))
-    runs = site.places.runs()
+    runs = site.folders.runs()
     values = {
         "skills": [shown(skill, runs.keys()) for skill in found],
         "problems": problems,
@@ -46,7 +46,6 @@ def shown(skill: Skill, runs: Any) -> dict[str, Any]:
         "learned": skill.learned,
         "kept": skill.held(),
         "not_kept": skill.failed(),
-        "rejected": sum(one.verdict == "rejected" for one in skill.evidence),
         "trials": [
             {**one.model_dump(), "run": written(one.run), "known": one.run in runs}
             for one in skill.evidence

@@ -1,0 +1,95 @@
+"""Numbers that backtests give, and what metrics they say something about."""
+
+import re
+
+import numpy as np
+
+from coevolve.evaluation.statistics import wilson
+from coevolve.harness.backtest import Measure, Prediction
+from coevolve.harness.expression import Numbers
+from coevolve.harness.patch import Patch
+
+SIGNAL: dict[str, Prediction] = {
+    "dead_groups": "down", "one_value_share": "down", "coarse_reward": "down",
+    "usable_advantages": "up", "reward_spread": "up",
+}  # fmt: skip
+"""Diagnostics of the signal, and where they go when there is more of it."""
+LENGTH = (
+    "answer_tokens", "truncation", "length_growth", "length_change", "length_pays", "failed_longer",
+    "turns", "turns_few", "turns_many", "turns_rising", "echo",
+)  # fmt: skip
+"""Diagnostics of length: a patch for one of them may well pay for length."""
+CORRECT = ("valid", "optimal", "reward", "valid_rate", "optimal_rate", "mean_reward")
+"""Metrics of the score."""
+QUANTITIES = {
+    "valid": "valid", "valid_rate": "valid", "train_valid_rate": "valid",
+    "optimal": "optimal", "optimal_rate": "optimal", "reward": "reward", "mean_reward": "reward",
+    "answer_tokens": "tokens", "length_growth": "tokens", "length_change": "tokens",
+    "truncation": "truncated", "turns": "turns", "turns_few": "turns", "turns_many": "turns",
+}  # fmt: skip
+"""Metrics that are the mean of a fact of rollouts, or move with it."""
+
+
+TOUCH = 0.02
+"""A push of less predicts nothing; the reward that is nothing but a fact pushes it by 1 at most."""
+
+
+def count(value: float, n: int) -> Measure:
+    return Measure(value=float(value), n=n)
+
+
+def share(part: float, n: int) -> Measure:
+    """A part of n with its Wilson interval."""
+    rate = wilson(int(part), n)
+    return Measure(value=rate.value, n=n, low=rate.low, high=rate.high)
+
+
+def mean(values: Numbers) -> Measure:
+    """A mean over independent things with its normal interval; those that are nan do not count."""
+    known = values[~np.isnan(values)]
+    n = len(known)
+    if not n:
+        return Measure(value=0.0, n=0)
+    middle = float(known.mean())
+    reach = 1.96 * float(known.std(ddof=1)) / n**0.5 if n > 1 else None
+    if reach is None:
+        return Measure(value=middle, n=n)
+    return Measure(value=middle, n=n, low=middle - reach, high=middle + reach)
+
+
+def beyond_noise(change: Measure) -> float:
+    """A change whose interval leaves 0 out, else 0."""
+    if change.low is None or change.high is None or change.low <= 0 <= change.high:
+        return 0.0
+    return change.value
+
+
+def moved(push: Measure) -> Prediction:
+    """The direction of a push that is beyond noise, and more than a touch."""
+    pushed = beyond_noise(push)
+    if abs(pushed) < TOUCH:
+        return "unclear"
+    return "up" if pushed > 0 else "down"
+
+
+def turned(direction: Prediction) -> Prediction:
+    """The other way."""
+    if direction == "unclear":
+        return direction
+    return "down" if direction == "up" else "up"
+
+
+def follows(metric: str, gained: float, least: float) -> Prediction:
+    """Where a diagnostic of the signal goes when this much more signal is there."""
+    more = SIGNAL[metric]
+    return more if gained >= least else turned(more) if gained <= -least else "unclear"
+
+
+def about_signal(patch: Patch) -> bool:
+    """Whether a patch is meant to give training more to learn from."""
+    words = re.compile(r"\b(dead|signal|spread|variance|coarse|continuous)\b", re.IGNORECASE)
+    return patch.metric in SIGNAL or bool(words.search(patch.hypothesis))
+
+
+def percent(measure: Measure) -> str:
+    return f"{measure.value:.1%} of {measure.n:,}"

@@ -1,0 +1,75 @@
+"""The backtest of a patch: what the parent's rollouts say about it, before compute is spent.
+
+Invariant: only rollouts that were drawn in training, or are drawn for the occasion from train
+tasks, are looked at. What cannot be known without training is called unclear.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from coevolve.backtests.filters import backtest_filters
+from coevolve.backtests.knobs import backtest_knobs
+from coevolve.backtests.reward import Ways, backtest_reward, check_names
+from coevolve.backtests.sampling import backtest_recipe
+from coevolve.backtests.signal import Signal, signal_of
+from coevolve.backtests.stored import Stored, read_stored
+from coevolve.core.rollout import Rollout
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.harness.backtest import Backtest
+from coevolve.harness.filters import Flags
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch, patched
+from coevolve.harness.rules import BacktestRule
+
+Answer = Callable[[Knobs], list[Rollout]]
+"""Fresh train tasks from knobs, each answered several times by the parent's policy."""
+
+
+def backtest_patch(
+    patch: Patch,
+    harness: Harness,
+    parent: int | None,
+    folder: Path,
+    domain: Domain,
+    probe: Answer,
+    rule: BacktestRule,
+    seed: int,
+) -> Backtest:
+    """Try a patch of a version's harness on the run in `folder`. A patch that the harness cannot
+    take is a `UserError`; `probe` is only asked for knobs."""
+    after = patched(harness, patch)
+    check_names(after.reward, domain)
+    if not rule.on:
+        return unclear("the backtest is off")
+    if patch.factor == "knobs":
+        return backtest_knobs(patch, (harness, after), domain, probe, rule, seed)
+    stored = read_stored(folder, parent, domain.components)
+    return backtest_stored(patch, harness, stored, domain, rule)
+
+
+def backtest_stored(
+    patch: Patch, harness: Harness, stored: Stored, domain: Domain, rule: BacktestRule
+) -> Backtest:
+    """The same for rollouts that were read already."""
+    after = patched(harness, patch)
+    if not stored.n:
+        return unclear("the parent has no stored rollouts of its training to try it on")
+    keep, before = replayed(stored, harness)
+    if patch.factor not in ("reward", "filters"):
+        return backtest_recipe(patch, stored, before, harness.recipe, rule)
+    then, later = replayed(stored, after)
+    if patch.factor == "reward":
+        return backtest_reward(patch, stored, Ways(before, later), domain, rule)
+    return backtest_filters(patch, stored, Ways(before, later), (keep, then), rule)
+
+
+def replayed(stored: Stored, harness: Harness) -> tuple[Flags, Signal]:
+    """What training under a harness would keep of stored rollouts, and learn from them."""
+    rewards = stored.rewards(harness.reward)
+    keep = stored.kept(harness.filters, rewards)
+    return keep, signal_of(stored, rewards, keep, harness.recipe.loss != "dr_grpo")
+
+
+def unclear(words: str) -> Backtest:
+    return Backtest(passed=True, words=words, prediction="unclear")

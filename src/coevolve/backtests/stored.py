@@ -1,0 +1,153 @@
+"""The training of a version as columns, so that it can be rewarded and filtered anew.
+
+Invariant: every column is what training saw, in its order: the same facts give the same rewards,
+the same groups the same advantages, the same steps the same filters. Rows of other splits are left
+out, wherever they lie.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow
+from numpy.typing import NDArray
+from pyarrow import compute, parquet
+
+from coevolve.core.rollout import StopReason
+from coevolve.core.splits import Split
+from coevolve.evidence.layout import parts_of, sound
+from coevolve.evidence.store import SCHEMA
+from coevolve.harness.expression import Numbers, expression
+from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
+
+COLUMNS = (
+    "step", "sample", "messages", "reward", "components", "valid", "optimal", "stop",
+    "completion_tokens", "mean_logprob", "entropy",
+)  # fmt: skip
+"""Of a file of rollouts: those that are needed here."""
+
+
+class Stored(NamedTuple):
+    """The rollouts of a training stage, in the order in which it drew them."""
+
+    step: NDArray[np.int64]
+    group: NDArray[np.int64]
+    """0, 1, 2: rollouts that were compared with each other share one, and lie side by side."""
+    facts: dict[str, Numbers]
+    """Every name that a reward may use."""
+    logprob: Numbers
+    """Mean log-probability of the tokens, nan where it is unknown."""
+    entropy: Numbers
+
+    @property
+    def n(self) -> int:
+        return len(self.step)
+
+    @property
+    def groups(self) -> int:
+        return int(self.group[-1]) + 1 if self.n else 0
+
+    def rewards(self, text: str) -> Numbers:
+        """What training would use under a reward."""
+        found: Numbers = np.broadcast_to(expression(text).value(self.facts), (self.n,))
+        return found
+
+    def kept(self, filters: tuple[Filter, ...], rewards: Numbers) -> Flags:
+        """Which rollouts training would learn from, step by step."""
+        keep, memory = np.ones(self.n, dtype=bool), Memory()
+        for rows in self.steps():
+            columns = Columns(
+                self.group[rows],
+                rewards[rows],
+                self.facts["truncated"][rows] > 0,
+                self.facts["tokens"][rows].astype(np.int64),
+                self.facts["turns"][rows].astype(np.int64),
+            )
+            keep[rows], memory = kept(filters, columns, memory)
+        return keep
+
+    def steps(self) -> Iterator[slice]:
+        """The rows of each step."""
+        starts = np.flatnonzero(np.diff(self.step, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], self.n], strict=True):
+            yield slice(int(start), int(end))
+
+
+def read_stored(folder: Path, version: int | None, components: Mapping[str, object]) -> Stored:
+    """What a version of a run drew in training; files that cannot be read are left out."""
+    parts = [part for part in parts_of(folder) if (part.version, part.source) == (version, "train")]
+    files = [file for part in sound(parts)[0] for file in part.files]
+    own = compute.field("split") == str(Split.TRAIN)
+    tables = [
+        parquet.read_table(file, columns=list(COLUMNS), filters=own)
+        for file in sorted(files, key=numbers_in)
+    ]
+    empty = SCHEMA.empty_table().select(COLUMNS)
+    return columns_of(pyarrow.concat_tables([*tables, empty]).combine_chunks(), components)
+
+
+def numbers_in(file: Path) -> list[int]:
+    """Step and process of a file: the tenth process comes after the second."""
+    return [int(digits) for digits in re.findall(r"\d+", file.name)]
+
+
+def columns_of(table: pyarrow.Table, components: Mapping[str, object]) -> Stored:
+    """A table of rollouts as columns of numbers."""
+    known = {name: column(table, name) for name in ("reward", "valid", "optimal")}
+    facts = {name: named(table, name) for name in components} | known
+    facts |= {
+        "tokens": column(table, "completion_tokens"),
+        "turns": turns_in(table),
+        "truncated": numbers(compute.equal(table["stop"], str(StopReason.LENGTH))),
+    }
+    return Stored(
+        column(table, "step").astype(np.int64),
+        np.cumsum(column(table, "sample") == 0) - 1,
+        facts,
+        column(table, "mean_logprob"),
+        column(table, "entropy"),
+    )
+
+
+def column(table: pyarrow.Table, name: str) -> Numbers:
+    return numbers(table[name])
+
+
+def numbers(values: Any) -> Numbers:
+    """Numbers or truths; nan for what is unknown."""
+    found: Numbers = compute.cast(values, pyarrow.float64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def named(table: pyarrow.Table, name: str) -> Numbers:
+    """A reward component; 0 where an outcome has none of that name, as in training."""
+    found = np.zeros(len(table))
+    done = 0
+    for chunk in table["components"].chunks:
+        rows = compute.list_parent_indices(chunk.cast(ENTRIES)).to_numpy() + done
+        entries = chunk.keys.to_numpy(zero_copy_only=False) == name
+        found[rows[entries]] = chunk.items.to_numpy(zero_copy_only=False)[entries]
+        done += len(chunk)
+    return found
+
+
+ENTRIES = pyarrow.list_(
+    pyarrow.struct(
+        [
+            pyarrow.field("key", pyarrow.string(), nullable=False),
+            pyarrow.field("value", pyarrow.float64()),
+        ]
+    )
+)
+"""A map of components as the list that it is stored as."""
+
+
+def turns_in(table: pyarrow.Table) -> Numbers:
+    """How often the policy spoke."""
+    messages = table["messages"].combine_chunks()
+    rows = compute.list_parent_indices(messages).to_numpy()
+    roles = compute.list_flatten(messages).field("role")
+    spoken = rows[numbers(compute.equal(roles, "assistant")) > 0]
+    return np.bincount(spoken, minlength=len(table)).astype(np.float64)

@@ -1,0 +1,46 @@
+"""`coevolve approve`, `revise` and `abort`: answers to a run that waits for a person."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coevolve.cli.resume import Run
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.ledger.approval import Decision
+
+Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
+Question = Annotated[
+    int | None,
+    typer.Option(help="Answer this one alone, as `status` numbers it, if it is still open."),
+]
+
+
+def approve(folder: Run, note: Note = "", question: Question = None) -> None:
+    """Let a run that waits for a person go on."""
+    decide(folder, "approve", note, question)
+
+
+def revise(folder: Run, note: Note, question: Question = None) -> None:
+    """Send a proposal back to the engineer, with a note that it is shown."""
+    decide(folder, "revise", note, question)
+
+
+def abort(folder: Run, note: Note = "", question: Question = None) -> None:
+    """End a run that waits for a person; what it has is kept."""
+    decide(folder, "abort", note, question)
+
+
+def decide(folder: Path, decision: "Decision", note: str, question: int | None) -> None:
+    from coevolve.ledger.approval import answer
+    from coevolve.ledger.ledger import Ledger
+
+    if decision == "revise" and not note.strip():
+        raise UserError("--note is empty: say what the engineer should change")
+    with Ledger.open(folder) as ledger:
+        given, process = answer(ledger, decision, note, question), ledger.summary()["process"]
+    print(f"{given.decision}: recorded as event {given.number} of {folder}")
+    if process is None:
+        print(f"nobody runs it now: coevolve resume {folder}")

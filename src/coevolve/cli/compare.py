@@ -1,0 +1,170 @@
+"""`coevolve compare`: arms by seeds at equal rollouts, in one table with intervals."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.cluster.base import Cluster
+    from coevolve.harness.comparison import Comparison
+
+
+def compare(
+    comparison: Annotated[
+        str, typer.Argument(help="The name of a shipped one (--list), or a TOML file.")
+    ] = "main",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; runs/compare-NAME if not given.")
+    ] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option("--arm", "-a", help="Repeatable: only these arms.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="How many, from 0, or a list such as 0,3,7.")] = "",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="That all arms begin with, instead of its own.")
+    ] = "",
+    versions: Annotated[
+        int | None,
+        typer.Option("--versions", "--rounds", min=1, help="Of every arm that does not set them."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Per version: -r steps=N.")] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Option("--recipe", "-r", help="NAME=VALUE, repeatable.")
+    ] = None,
+    tasks: Annotated[
+        int | None, typer.Option(min=8, help="Fresh tasks that last policies are measured on.")
+    ] = None,
+    at_once: Annotated[
+        int, typer.Option(min=0, help="Arms side by side on this machine; 0: one per two cores.")
+    ] = 0,
+    ray: Annotated[
+        str, typer.Option(help="Address of a Ray cluster, auto, or local: arms run there.")
+    ] = "",
+    cpus: Annotated[float, typer.Option(min=0, help="CPUs that an arm asks Ray for.")] = 2.0,
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs that an arm asks Ray for.")] = 0.0,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often an arm whose worker was lost is begun again.")
+    ] = 5,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show arms, seeds and expected rollouts.")
+    ] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="Show the shipped comparisons.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+) -> None:
+    """Compare arms: the same plan with other engineers, gates, or any other settings.
+
+    Arms of one seed share the policy and all held-out tasks, and train on equally many rollouts,
+    twins and controls counted. In the end every arm's last policy answers fresh dev tasks that
+    decided nothing before. The first arm is the reference that the others are paired with, seed by
+    seed.
+
+    Examples: coevolve compare main --arm fixed --arm frontier --seeds 3
+
+      coevolve compare gate --dry-run
+
+      coevolve compare my.toml --ray 10.0.0.1:6379 --cpus 4 --gpus 0.25
+
+    Every arm is a run in OUTPUT/ARM/seed-N, which `coevolve status` reads. Killed, the same command
+    goes on: finished arms are kept, others continue from their last phase. With --ray all machines
+    must see OUTPUT under the same path and have coevolve installed; an arm whose machine is lost
+    goes on elsewhere.
+    """
+    from coevolve.cli.comparison_table import begin, report, show_plan, show_shipped
+    from coevolve.harness.comparison import load_comparison
+
+    if list_all:
+        show_shipped(as_json)
+        return
+    changes = changes_of(seeds, policy, versions, steps, recipe or [], tasks)
+    chosen = load_comparison(comparison, changes, arm or [])
+    from coevolve.cluster.compare import check_arms
+
+    check_arms(chosen)
+    if dry_run:
+        show_plan(chosen, as_json)
+        return
+    folder = output or Path("runs") / f"compare-{chosen.name}"
+    cluster = cluster_for(ray, at_once, cpus, gpus, retries)
+    command = shlex.join(["coevolve", *sys.argv[1:]])
+    begin(chosen, folder, command)
+    outcome = carry_out(chosen, folder, cluster)
+    report(chosen, outcome, folder, command, as_json)
+    if outcome.failures:
+        name, why = next(iter(outcome.failures.items()))
+        raise UserError(
+            f"{len(outcome.failures)} of {len(chosen.jobs())} failed, the first is {name}: {why}; "
+            "the same command tries them again"
+        )
+
+
+def changes_of(
+    seeds: str,
+    policy: str,
+    versions: int | None,
+    steps: int | None,
+    recipe: list[str],
+    tasks: int | None,
+) -> dict[str, Any]:
+    """What the command line changes of a comparison."""
+    from coevolve.core.names import lookup
+    from coevolve.harness.recipe import Recipe
+
+    values: dict[str, Any] = {}
+    for pair in recipe:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--recipe {pair!r} is not NAME=VALUE")
+        lookup("recipe field", name.strip(), Recipe.model_fields)
+        values[name.strip()] = value.strip()
+    if steps is not None:
+        values["steps"] = steps
+    plan: dict[str, Any] = {"recipe": values} if values else {}
+    if policy:
+        plan["policy"] = policy
+    if versions is not None:
+        plan["versions"] = versions
+    changes: dict[str, Any] = {"plan": plan}
+    if seeds:
+        changes["seeds"] = seeds_of(seeds)
+    if tasks is not None:
+        changes["tasks"] = tasks
+    return changes
+
+
+def seeds_of(text: str) -> int | list[int]:
+    """A count, or a list."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise UserError(f"--seeds {text!r} is neither a number nor a list such as 0,3,7") from None
+    if not numbers:
+        raise UserError(f"--seeds {text!r} names none; give how many, or a list such as 0,3,7")
+    return numbers[0] if "," not in text else numbers
+
+
+def cluster_for(ray: str, at_once: int, cpus: float, gpus: float, retries: int) -> "Cluster":
+    """Where the arms run."""
+    if ray:
+        from coevolve.cluster.ray import RayCluster
+
+        return RayCluster(ray, cpus, gpus, retries)
+    from coevolve.cluster.processes import Processes
+
+    return Processes(at_once, retries)
+
+
+def carry_out(chosen: "Comparison", folder: Path, cluster: "Cluster") -> Any:
+    """Run what is not finished, with a line on standard error for every phase."""
+    from coevolve.cli.show import PLAIN, clock, notes
+    from coevolve.cluster.compare import run_comparison
+
+    def say(line: str, seconds_left: float | None) -> None:
+        left = "" if seconds_left is None else f"   [{clock(seconds_left)} left]"
+        notes.print(line + left, **PLAIN)
+
+    return run_comparison(chosen, folder, cluster, say)

@@ -1,0 +1,191 @@
+"""`coevolve evaluate`: measure policies on tasks. Only one policy is in memory at a time."""
+
+import gc
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from coevolve.cli import choice
+from coevolve.core.errors import UserError
+from coevolve.core.seeds import digest
+
+if TYPE_CHECKING:
+    from coevolve.cli.rates import Measured
+    from coevolve.domains.base import Domain
+    from coevolve.evidence.evaluations import EvaluationFolder
+    from coevolve.policies.base import Sampling
+
+
+class Settings(NamedTuple):
+    """How tasks are attempted."""
+
+    samples: int
+    temperature: float | None
+    max_tokens: int
+    seed: int
+    style: str
+    device: str
+    batch: int
+
+
+def evaluate(
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            help="Repeatable: a script of the domain, all for all of them, pocket, smollm2, "
+            f"{choice.OTHERS}.",
+        ),
+    ] = None,
+    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
+    suite: Annotated[str, typer.Option(help="A frozen suite of the domain.")] = "",
+    tasks: Annotated[
+        Path | None,
+        typer.Option(help="A JSONL file of tasks, or hf:NAME:CONFIGURATION:SPLIT, not a suite."),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="train, dev or gate: fresh tasks of it, or those of --tasks.")
+    ] = "",
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Tasks of the split; {choice.COUNT} if not given."),
+    ] = None,
+    knob: choice.KnobValues = None,
+    samples: choice.Samples = 1,
+    temperature: choice.Temperature = None,
+    max_tokens: choice.MaxTokens = 4096,
+    style: choice.Style = "",
+    seed: choice.Seed = 0,
+    device: choice.Device = "",
+    limit: Annotated[int, typer.Option(min=0, help="Only the first so many tasks; 0: all.")] = 0,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Attempts asked for at once, and in one file of the output.")
+    ] = 64,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Keep the rollouts in this folder; the same command goes on where it ended.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+    heatmap: Annotated[
+        Path | None, typer.Option(help="Write the rates by bucket as a PNG picture.")
+    ] = None,
+) -> None:
+    """Measure policies: valid and optimal rate by bucket and pass@k, with 95 % intervals.
+
+    Examples: coevolve evaluate -p oracle --json;  coevolve evaluate -p all --heatmap rates.png
+
+    coevolve evaluate -p pocket --split dev --count 200 -n 8 -o measured
+    """
+    from coevolve.cli.rates import report
+    from coevolve.domains.registry import get_domain
+
+    chosen = get_domain(domain)
+    if heatmap and len(chosen.panels) < 2:
+        raise UserError(f"tasks of '{domain}' have fewer than two labels; leave --heatmap out")
+    names = names_of(chosen, policy or ["all"])
+    choice.check_style(chosen, style)
+    folders = folders_of(output, names)
+    source = choice.Source(suite, tasks, split, count, tuple(knob or ()), seed, limit)
+    settings = Settings(samples, temperature, max_tokens, seed, style, device, batch)
+    found = choice.find_tasks(chosen, source)
+    results: dict[str, Measured] = {}
+    for name in names:
+        results[name] = measure(found, name, settings, folders[name])
+        gc.collect()  # a model in a cycle of references would stay beside the next one
+    report(found, results, as_json, heatmap)
+
+
+def names_of(domain: "Domain", asked: list[str]) -> list[str]:
+    """Policies by name, each once, with `all` spelled out."""
+    names = [name for word in asked for name in (domain.scripts if word == "all" else [word])]
+    for name in names:
+        choice.check_policy(domain, name)
+    return list(dict.fromkeys(names))
+
+
+def folders_of(output: Path | None, names: list[str]) -> dict[str, Path | None]:
+    """Where each policy's rollouts go: the folder itself for a single policy, else one below."""
+    if output is None or len(names) == 1:
+        return dict.fromkeys(names, output)
+    if (output / "evaluation.json").exists():
+        raise UserError(
+            f"{output} holds the evaluation of a single policy; name a new folder for several"
+        )
+    return {name: output / file_name(name) for name in names}
+
+
+def file_name(policy: str) -> str:
+    """A name that any file system takes, another one for every policy."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", policy).strip("-.")[-80:]
+    return safe if safe == policy else f"{safe}-{digest(policy, size=4).hex()}".lstrip("-.")
+
+
+def measure(
+    found: choice.TaskList, name: str, settings: Settings, folder: Path | None
+) -> "Measured":
+    """All attempts of one policy, counted."""
+    from coevolve.cli.rates import Measured
+    from coevolve.cli.show import notes, progress
+    from coevolve.evaluation.attempts import attempts
+    from coevolve.evaluation.clusters import ClusteredTally
+
+    domain, tasks = found.domain, found.tasks
+    sampling = choice.sampling_for(
+        name in domain.scripts,
+        settings.samples,
+        settings.temperature,
+        settings.max_tokens,
+        settings.seed,
+    )
+    counts = ClusteredTally()
+    with choice.opened(name, domain, settings.style, settings.device) as (policy, style):
+        parts = folder_for(folder, found, name, settings, sampling, style) if folder else None
+        made = attempts(
+            domain,
+            policy,
+            tasks,
+            sampling,
+            style=style,
+            samples=settings.samples,
+            batch=settings.batch,
+            parts=parts,
+        )
+        for rollout in progress(made, len(tasks) * settings.samples, name):
+            counts.add(rollout)
+    if parts and parts.reused:
+        notes.print(f"{parts.reused} parts of {folder} were there already", highlight=False)
+    return Measured(counts, sampling, style)
+
+
+def folder_for(
+    folder: Path,
+    found: choice.TaskList,
+    name: str,
+    settings: Settings,
+    sampling: "Sampling",
+    style: str,
+) -> "EvaluationFolder":
+    """The folder that keeps this very evaluation."""
+    from coevolve.evidence import evaluations
+    from coevolve.policies.weights import weights_of
+
+    evaluation = evaluations.Evaluation(
+        policy=name,
+        domain=found.domain.name,
+        source=found.origin,
+        tasks=len(found.tasks),
+        tasks_hash=evaluations.hash_of_tasks(found.tasks),
+        samples=settings.samples,
+        batch=settings.batch,
+        sampling=sampling,
+        style=style,
+        weights_hash="" if name in found.domain.scripts else weights_of(name),
+    )
+    return evaluations.EvaluationFolder(folder, evaluation)

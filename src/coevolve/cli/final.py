@@ -1,0 +1,50 @@
+"""`coevolve final`: what a run has won, on tasks that decided nothing."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coevolve.cli.run import AsJson
+
+
+def final(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run that has ended.")],
+    tasks: Annotated[int, typer.Option(min=8, help="Test tasks.")] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Open the test split, once: the first and the last policy of a run on tasks that decided
+    nothing. What is found is recorded, and every later call shows the same.
+    """
+    from coevolve.cli.show import notes, out
+    from coevolve.ledger.ledger import Ledger
+    from coevolve.loop.final import final as open_test
+    from coevolve.loop.measure import gauge_of
+    from coevolve.store.lineage import plan_of
+    from coevolve.store.paths import Paths
+
+    with Ledger.open(folder.resolve()) as ledger:
+        if (earlier := ledger.find("phase/run/final")) is not None:
+            notes.print(f"opened before, at {earlier.time}", highlight=False)
+        found = open_test(ledger, gauge_of(plan_of(ledger), Paths(ledger.folder)), tasks)
+    if as_json:
+        print(found.model_dump_json())
+        return
+    if found.words:
+        out.print(found.words, highlight=False, soft_wrap=True)
+    for name, facts in (("first", found.first), ("last", found.last)):
+        for metric, rate in facts.rates.items():
+            out.print(
+                f"{name:5} {metric:7} {100 * rate['rate']:.1f} "
+                f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}] % of {rate['n']:,}  "
+                f"{facts.policy}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    for metric, change in found.change.items():
+        out.print(
+            f"change of {metric}: {100 * change.mean:+.1f} "
+            f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}] points, "
+            f"n {change.n:,} tasks",
+            highlight=False,
+        )

@@ -1,0 +1,47 @@
+"""`coevolve resume`: go on with a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coevolve.cli.run import AsJson, AtOnce, Cpus, Gpus, Ray, finish, side_by_side
+
+Run = Annotated[Path, typer.Argument(help="Folder of a run.")]
+
+
+def resume(
+    folder: Run,
+    versions: Annotated[
+        int | None,
+        typer.Option(
+            "--versions",
+            "--rounds",
+            min=1,
+            help="How many it is to have in all: more than planned.",
+        ),
+    ] = None,
+    retrain: Annotated[
+        bool, typer.Option("--retrain", help="First train checkpoints again that are gone.")
+    ] = False,
+    at_once: AtOnce = 1,
+    ray: Ray = "",
+    cpus: Cpus = 2.0,
+    gpus: Gpus = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that was broken off, or give one that is done more versions.
+
+    Examples: coevolve resume runs/rounds
+
+      coevolve resume runs/rounds --versions 6
+    """
+    from coevolve.cli.live import view_of
+    from coevolve.loop.create import reopen
+    from coevolve.loop.train import retrain as again
+
+    view, work = view_of(as_json), side_by_side(at_once, ray, cpus, gpus)
+    run = reopen(folder, view.tell, view.say, work=work, versions=versions)
+    if retrain:
+        again(run)
+    finish(run, view, as_json)

@@ -1,0 +1,241 @@
+"""`coevolve run`: a lineage of versions, as a plan says."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.core.errors import UserError
+
+if TYPE_CHECKING:
+    from coevolve.cli.live import View
+    from coevolve.harness.version import Version
+    from coevolve.loop.run import Run as LoopRun
+    from coevolve.store.jobs import Work
+    from coevolve.store.lineage import Lineage
+
+PLAN = "rounds"
+"""What runs when no plan is named."""
+
+Name = Annotated[str, typer.Argument(metavar="PLAN", help="The name of a preset, or a TOML file.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
+]
+Engineers = Annotated[
+    list[str] | None,
+    typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
+]
+Versions = Annotated[
+    int | None,
+    typer.Option("--versions", "--rounds", min=1, help="How many are trained, the first included."),
+]
+Width = Annotated[
+    int | None, typer.Option(min=1, help="How many grow from one parent at the same time.")
+]
+Seed = Annotated[int | None, typer.Option(help="Instead of the plan's.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", help="NAME=VALUE, repeatable: any other setting of the plan."),
+]
+AtOnce = Annotated[int, typer.Option(min=1, help="Versions that train side by side, in processes.")]
+Ray = Annotated[
+    str, typer.Option(help="Address of a Ray cluster, auto, or local: versions train there.")
+]
+Cpus = Annotated[float, typer.Option(min=0, help="CPUs that a version asks Ray for.")]
+Gpus = Annotated[float, typer.Option(min=0, help="GPUs that a version asks Ray for.")]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Only print the whole plan, and where each value comes from."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
+
+
+def run(
+    plan: Name = PLAN,
+    output: Output = None,
+    engineer: Engineers = None,
+    versions: Versions = None,
+    width: Width = None,
+    seed: Seed = None,
+    setting: Settings = None,
+    at_once: AtOnce = 1,
+    ray: Ray = "",
+    cpus: Cpus = 2.0,
+    gpus: Gpus = 0.0,
+    explain: Explain = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a plan: train, measure and judge versions; between them engineers change one thing.
+
+    Presets: rounds (the checkpoint redesigns its training tasks), tree, tree-math, tree-code (the
+    training harness evolves). Killed, a run goes on with the same command, or with `coevolve resume
+    FOLDER`.
+
+    Engineers: rules (skills; no model needed), for knobs alone fixed, random, uniform,
+    learnability, bandit, ceiling, target, frontier; policy (the checkpoint itself), base (the
+    untrained one), smollm2, or http://HOST/v1#MODEL.
+
+    Examples: coevolve run
+
+      coevolve run rounds --engineer policy --versions 5 --set control=true
+
+      coevolve run tree --at-once 2
+
+      coevolve run my.toml --explain
+    """
+    named: dict[str, Any] = {
+        "engineers": engineer, "versions": versions, "width": width, "seed": seed,
+    }  # fmt: skip
+    changes = {name: value for name, value in named.items() if value is not None}
+    begin(plan, {**settings_of(setting or []), **changes}, output, explain, as_json,
+          side_by_side(at_once, ray, cpus, gpus))  # fmt: skip
+
+
+def begin(
+    name: str,
+    changes: dict[str, Any],
+    output: Path | None,
+    explain: bool,
+    as_json: bool,
+    work: "Work | None",
+) -> None:
+    """Explain a plan, or run it."""
+    from coevolve.harness.plan import load_plan
+
+    if explain:
+        show_plan(name, changes, as_json)
+        return
+    chosen = load_plan(name, changes)
+    from coevolve.cli.live import view_of
+    from coevolve.loop.create import create
+
+    folder, view = output or Path("runs") / chosen.name, view_of(as_json)
+    finish(create(chosen, folder, view.tell, view.say, work=work), view, as_json)
+
+
+def settings_of(pairs: list[str]) -> dict[str, Any]:
+    """NAME=VALUE pairs as a sparse plan; values are read as in TOML, or else as text."""
+    import tomllib
+
+    from coevolve.harness.plan import merged
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise UserError(f"--set {pair!r} is not NAME=VALUE, such as gate.margin=0.01")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except ValueError:
+            value = text
+        before, is_knob, knob = name.strip().partition("knobs.")  # names of knobs have dots
+        parts = before.rstrip(".").split(".") if before else []
+        parts += ["knobs", knob] if is_knob else []
+        for part in reversed(parts):
+            value = {part: value}
+        found = merged(found, value)
+    return found
+
+
+def show_plan(name: str, changes: dict[str, Any], as_json: bool) -> None:
+    """Every setting, and where it comes from."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from coevolve.cli.show import out
+    from coevolve.harness.plan import explained
+
+    found = explained(name, changes)
+    if as_json:
+        print(json.dumps([one._asdict() for one in found]))
+        return
+    table = Table("setting", "value", "from", header_style="bold")
+    for one in found:
+        text = one.value if isinstance(one.value, str) else json.dumps(one.value)
+        style = "dim" if one.where == "default" else ""
+        table.add_row(one.setting, Text(text), one.where, style=style)
+    out.print(table)
+
+
+def side_by_side(at_once: int, ray: str, cpus: float, gpus: float) -> "Work | None":
+    """Where versions train; None: in this process, one after the other."""
+    if at_once == 1 and not ray:
+        return None
+    from coevolve.cli.compare import cluster_for
+    from coevolve.cluster.versions import in_cluster
+
+    return in_cluster(cluster_for(ray, at_once, cpus, gpus, retries=5))
+
+
+def finish(run: "LoopRun", view: "View", as_json: bool) -> None:
+    """Run to the end and say what came of it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from coevolve.cli.show import PLAIN, out, visible
+
+    lineage = view.run(run)
+    best = lineage.best
+    policy = run.paths.find(lineage.policy(best.version if best else None))
+    if as_json:
+        print(json.dumps(facts_of(lineage, policy)))
+        return
+    table = Table("version", "parent", "change", "dev", "verdict", header_style="bold")
+    for node in lineage.nodes:
+        version = node.version
+        cells = node.dev.cells if node.dev else ()
+        dev = f"{sum(one.valid for one in cells)}/{sum(one.n for one in cells)}"
+        table.add_row(
+            str(version.number),
+            "" if version.parent is None else str(version.parent),
+            Text(visible(changed(version))),
+            dev,
+            Text(visible(version.words)),
+        )
+    out.print(table)
+    if best:
+        name = "no training" if best.version is None else f"version {best.version}"
+        out.print(visible(best.words), **PLAIN)
+        out.print(f"ends with: {name}, {policy}", **PLAIN)
+    folder = run.ledger.folder
+    out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
+    out.print(f"on tasks that decided nothing: coevolve final {folder}", **PLAIN)
+
+
+def facts_of(lineage: "Lineage", policy: str) -> dict[str, Any]:
+    """A finished run for scripts."""
+    best, base = lineage.best, lineage.base
+    return {
+        "best": best.version if best else None,
+        "policy": policy,
+        "words": best.words if best else "",
+        "base": base.model_dump(mode="json", exclude={"spent"}) if base else None,
+        "spread": lineage.noise.spread if lineage.noise else None,
+        "control_rollouts": lineage.control_rollouts,
+        "versions": [
+            {
+                **node.version.model_dump(mode="json"),
+                "gate": node.gate.scores.model_dump(mode="json", exclude={"spent"})
+                if node.gate
+                else None,
+            }
+            for node in lineage.nodes
+        ],
+    }
+
+
+def changed(version: "Version") -> str:
+    """What sets a version apart, in a few words."""
+    by = "" if version.author in ("start", "merge") else f" ({version.author})"
+    if version.merged:
+        return f"versions {version.merged[0]} and {version.merged[1]} together"
+    if version.control:
+        return "nothing: the control"
+    if version.patch is None:
+        return "the start" if version.number == 0 else "nothing"
+    value = version.patch.value
+    if version.patch.factor == "knobs":
+        return f"knobs{by}"
+    shown = value if isinstance(value, str) else json.dumps(value)
+    return f"{version.patch.factor} = {shown:.60}{by}"

@@ -1,0 +1,86 @@
+"""`coevolve scorecard`: what backtests predicted, and what came of it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from coevolve.backtests.scorecard import Line, Scorecard
+    from coevolve.evaluation.statistics import Rate
+
+
+def scorecard(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+) -> None:
+    """Predictions of backtests beside what training made of them, by layer of factors."""
+    from coevolve.backtests.scorecard import scorecard as read
+    from coevolve.cli.show import out
+    from coevolve.ledger.ledger import Ledger
+    from coevolve.store.lineage import lineage_of
+
+    with Ledger.open(folder) as ledger:
+        found = read(lineage_of(ledger))
+    if as_json:
+        print(json.dumps(found.as_json()))
+        return
+    if not found.lines:
+        out.print(f"no patch of {folder} was backtested", highlight=False, markup=False)
+        return
+    for table in tables(found):
+        out.print(table)
+
+
+def tables(found: "Scorecard") -> list["Table"]:
+    """One line per patch, then one per layer."""
+    from rich.table import Table
+
+    lines = Table(header_style="bold", title="backtests", title_justify="left")
+    for name in ("version", "factor", "metric", "predicted", "moved", "verdict", "result"):
+        justify: Literal["left", "right"] = "right" if name == "version" else "left"
+        lines.add_column(name, justify=justify, no_wrap=name != "moved")
+    for line in found.lines:
+        lines.add_row(
+            "" if line.version is None else str(line.version), line.factor, line.metric,
+            line.predicted, move_of(line),
+            line.verdict, line.result if line.passed else "refused",
+        )  # fmt: skip
+    totals = Table(header_style="bold", title="predictions that came true", title_justify="left")
+    totals.caption = "95 % Wilson intervals; a coin comes true in half of all cases"
+    totals.caption_justify = "left"
+    for name in (
+        "layer",
+        "patches",
+        "refused",
+        "unclear",
+        "hits",
+        "misses",
+        "share",
+        "beyond noise",
+    ):
+        totals.add_column(name, justify="left" if name == "layer" else "right")
+    for total in found.totals:
+        totals.add_row(
+            total.layer, str(total.patches), str(total.refused), str(total.unclear),
+            str(total.hits.successes), str(total.misses), rate_of(total.hits),
+            rate_of(total.sure_hits),
+        )  # fmt: skip
+    return [lines, totals]
+
+
+def move_of(line: "Line") -> str:
+    """From where to where."""
+    if line.moved is None:
+        return ""
+    return f"{line.moved} {line.before:.3g} → {line.after:.3g}"
+
+
+def rate_of(rate: "Rate") -> str:
+    """A share with its interval and n, or nothing where there is none."""
+    from coevolve.cli.show import percent
+
+    return f"{percent(rate)}, n {rate.n}" if rate.n else ""

@@ -1,0 +1,38 @@
+"""`coevolve status`: where a run stands."""
+
+import json
+
+from coevolve.cli.resume import Run
+from coevolve.cli.run import AsJson
+from coevolve.core.errors import UserError
+
+TALLIES = ("seconds", "phases", "counts")
+"""Facts about a run that are numbers by name."""
+UNFINISHED = {"broken off": "", "failed": "", "waiting": "nobody runs it: answer, then "}
+"""States in which a run without a process needs one, and what comes first."""
+
+
+def status(folder: Run, as_json: AsJson = False) -> None:
+    """Where a run stands: state, version, phase, what it gained, what is left, time by phase."""
+    from coevolve.dashboard.values import plain
+    from coevolve.dashboard.web.folders import RunFolder
+    from coevolve.dashboard.web.summary import read
+    from coevolve.ledger.ledger import Ledger
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+    with Ledger.open(folder, broken=True) as ledger:
+        faults = ledger.faults()
+        facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)
+    if as_json:
+        print(json.dumps({**plain(summary), **facts, "faults": faults}))
+        return
+    for name, value in {**facts, **summary.lines()}.items():
+        words = (
+            ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value
+        )
+        print(f"{name:12} {'-' if words is None else words}")
+    for fault in faults:
+        print(f"{'record':12} {fault}")
+    if facts["process"] is None and facts["state"] in UNFINISHED:
+        print(f"{'next':12} {UNFINISHED[facts['state']]}coevolve resume {folder}")

@@ -1,0 +1,286 @@
+"""`coevolve train`: one stage of training, watched while it runs."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coevolve.cli import choice
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+
+if TYPE_CHECKING:
+    from coevolve.core.task import Task
+    from coevolve.domains.base import Domain
+    from coevolve.engines.base import Progress, Result, Stage
+    from coevolve.harness.recipe import Recipe
+
+DOMAIN = "lake"
+TRACKING = ("none", "trackio", "tensorboard", "wandb", "mlflow")
+MOST_TASKS = 20_000
+"""So many tasks are generated at most; a longer stage sees them again."""
+
+
+def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
+    """A recipe from a TOML file and NAME=VALUE words over it."""
+    from coevolve.harness.checked import checked
+    from coevolve.harness.recipe import Recipe
+
+    values: dict[str, Any] = {}
+    if file:
+        try:
+            values = tomllib.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read the recipe {file}: {error}") from None
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--recipe {pair!r} is neither a file nor NAME=VALUE")
+        values[name.strip()] = value.strip()
+    for name in values:
+        lookup("recipe field", name, Recipe.model_fields)
+    return checked(Recipe, values, "recipe")
+
+
+def train(
+    kind: Annotated[
+        str, typer.Argument(help="grpo: reinforcement learning. warm: imitate the oracle first.")
+    ] = "grpo",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="pocket, smollm2, a folder, or a hub id.")
+    ] = "pocket",
+    domain: Annotated[str, typer.Option("--domain", "-d")] = DOMAIN,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the stage; found again, it goes on.")
+    ] = Path("runs/stage"),
+    recipe: Annotated[
+        list[str] | None,
+        typer.Option("--recipe", "-r", help="NAME=VALUE or a TOML file, repeatable."),
+    ] = None,
+    knob: choice.KnobValues = None,
+    tasks: Annotated[
+        Path | None, typer.Option(help="A JSONL file of tasks of the train split, not generated.")
+    ] = None,
+    lessons: Annotated[
+        float,
+        typer.Option(min=0, max=0.99, help="Share of generated tasks that teach engineering."),
+    ] = 0.0,
+    style: Annotated[
+        str, typer.Option(help="Prompt style, or DOMAIN=STYLE,...; if not given, as it was taught.")
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
+    engine: Annotated[
+        str, typer.Option(help="trl, command:PROGRAM, or one from an installed package.")
+    ] = "trl",
+    device: choice.Device = "",
+    processes: Annotated[
+        int, typer.Option(min=1, max=1_024, help="On this machine, through accelerate.")
+    ] = 1,
+    tracking: Annotated[
+        str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
+    ] = "none",
+    save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: by stage and model.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Only show what is derived from the recipe, and why.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Train a policy on tasks of a domain: one stage, safe to kill and to run again.
+
+    Examples: coevolve train grpo -r steps=40 -r learning_rate=1e-4 -k agents3.share=1
+
+      coevolve train warm -p smollm2 -r steps=200 -r tasks=32 -o runs/warm
+
+      coevolve train warm -p smollm2 --lessons 0.2 --style cells,engineering=table
+
+    Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
+    """
+    from coevolve.domains.registry import get_domain
+    from coevolve.engines.base import Stage
+
+    lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
+    lookup("tracking", tracking, dict.fromkeys(TRACKING))
+    words = recipe or []
+    files = [Path(word) for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UserError(f"give one recipe file, not {len(files)}")
+    chosen = get_domain(domain)
+    check_styles(style, [domain, "engineering"] if lessons else [domain])
+    stage = Stage(
+        kind=kind,  # type: ignore[arg-type]
+        model=policy,
+        recipe=parse_recipe(files[0] if files else None, [word for word in words if "=" in word]),
+        style=style,
+        seed=seed,
+        folder=output,
+        device=device,
+        processes=processes,
+        save_every=save_every,
+        tracking=tracking,  # type: ignore[arg-type]
+    )
+    from coevolve.cli.show import notes
+    from coevolve.policies.models import find
+
+    find(policy)  # a wrong name should not wait for tasks and torch
+    if explain:
+        show_settings(stage, as_json)
+        return
+    from coevolve.engines.registry import get_engine
+
+    trainer = get_engine(engine)
+    found = training_tasks(chosen, stage, knob or [], tasks, lessons)
+    notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
+    with Display(stage) as display:
+        result = trainer.train(stage, found, display.show)
+    if as_json:
+        print(result.model_dump_json())
+    else:
+        show_result(stage, result, domain)
+
+
+def check_styles(wanted: str, domains: list[str]) -> None:
+    """Refuse styles that these domains do not have, and styles of others, which nobody reads."""
+    from coevolve.domains.registry import get_domain
+    from coevolve.policies.models import named_styles, style_for
+
+    for name in named_styles(wanted).keys() - {""}:
+        lookup("domain of this stage", name, dict.fromkeys(domains))
+    for name in domains:
+        choice.check_style(get_domain(name), style_for(name, wanted))
+
+
+def training_tasks(
+    domain: "Domain", stage: "Stage", knob: list[str], file: Path | None, lessons: float
+) -> "list[Task]":
+    """The stage's tasks: from a file, or generated from knobs and seed."""
+    import os
+
+    from coevolve.cli.files import read_tasks
+    from coevolve.cli.show import notes, progress
+    from coevolve.cli.tasks import parse_changes
+    from coevolve.core.seeds import derive
+    from coevolve.core.splits import Split
+    from coevolve.engineering.mixing import with_lessons
+
+    if file:
+        if knob or lessons:
+            raise UserError("give knobs and lessons or a file of tasks, not both")
+        found = list(read_tasks(domain, file))
+        own = [task for task in found if task.split is Split.TRAIN]
+        if not own:
+            raise UserError(f"{file} holds no task of the train split ({len(found)} of others)")
+        if len(own) < len(found):
+            notes.print(f"{len(found) - len(own)} tasks of {file} belong to other splits: left out")
+        return own
+    count = min(stage.recipe.steps * stage.recipe.tasks, MOST_TASKS)
+    knobs = domain.space.parse(parse_changes(knob))
+    seed = derive(stage.seed, "tasks")
+    rest = count - round(lessons * count)
+    workers = os.cpu_count() or 1
+    made = domain.generate(knobs, rest, seed, Split.TRAIN, workers)
+    return with_lessons(list(progress(made, rest, "generating")), count, seed, workers)
+
+
+def show_settings(stage: "Stage", as_json: bool) -> None:
+    """The recipe's fields, and everything that follows from them."""
+    from rich.table import Table
+
+    from coevolve.cli.show import out
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.harness.recipe import Recipe
+
+    found = TrlEngine().settings(stage)
+    if as_json:
+        derived = {name: {"value": value, "why": reason} for name, value, reason in found}
+        facts = {"recipe": stage.recipe.model_dump(), "derived": derived}
+        print(json.dumps(facts, default=str))
+        return
+    table = Table("field", "value", title="recipe: what you can set", title_justify="left")
+    for name in Recipe.model_fields:
+        table.add_row(name, str(getattr(stage.recipe, name)))
+    out.print(table)
+    table = Table("setting of TRL", "value", "why", title="derived", title_justify="left")
+    for name, value, reason in found:
+        table.add_row(name, str(value), reason)
+    out.print(table)
+
+
+class Display:
+    """One line that follows the stage on a terminal; a line per tenth of it elsewhere."""
+
+    def __init__(self, stage: "Stage") -> None:
+        from rich.live import Live
+
+        from coevolve.cli.show import notes
+
+        self.stage, self.console = stage, notes
+        self.live = Live(console=notes, transient=True, auto_refresh=False)
+        self.before = 0.0
+
+    def __enter__(self) -> "Display":
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.console.is_terminal:
+            self.live.stop()
+        if kind in (KeyboardInterrupt, SystemExit):
+            self.console.print("stopped: the same command goes on from the last checkpoint")
+
+    def show(self, progress: "Progress") -> None:
+        """Called after every step."""
+        text = self.line(progress)
+        if self.console.is_terminal:
+            self.live.update(text, refresh=True)
+        elif progress.step % max(1, progress.steps // 10) == 0:
+            self.console.print(text, highlight=False)
+
+    def line(self, progress: "Progress") -> str:
+        from coevolve.cli.show import clock
+
+        found = progress.metrics
+        parts = [f"step {progress.step}/{progress.steps}"]
+        for name, form in (("loss", "{:.3g}"), ("reward", "{:.3f}"), ("entropy", "{:.3f}")):
+            if name in found:
+                parts.append(f"{name} {form.format(found[name])}")
+        for name in ("valid", "dead", "token_accuracy"):
+            if name in found:
+                parts.append(f"{name.replace('_', ' ')} {found[name]:.0%}")
+        tokens, self.before = found.get("tokens", 0.0) - self.before, found.get("tokens", 0.0)
+        if found.get("seconds"):
+            parts.append(f"{tokens / found['seconds']:,.0f} tokens/s")
+        parts.append(f"{clock(progress.seconds_left)} left")
+        return "  ".join(parts)
+
+
+def asking(stage: "Stage", domain: str) -> str:
+    """Options with which `evaluate` asks as the stage did, where they are not its defaults."""
+    from coevolve.policies.models import style_for
+
+    style = style_for(domain, stage.style)
+    named = f" -d {domain}" if domain != DOMAIN else ""
+    return f"{named} --style {style}" if style else named
+
+
+def show_result(stage: "Stage", result: "Result", domain: str) -> None:
+    """What came of the stage, in words, and what to do next."""
+    from coevolve.cli.show import PLAIN, clock, notes, out
+
+    if result.stopped:
+        notes.print(f"[bold]stopped early:[/bold] {result.stopped}", highlight=False)
+    for skill, found in result.skills.items():
+        before, after = found.get("before", float("nan")), found.get("after", float("nan"))
+        out.print(
+            f"{skill}: {before:.0%} before, {after:.0%} after (n {found['n']:.0f})", highlight=False
+        )
+    facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
+    out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
+    out.print(f"policy: {result.policy}   ({clock(result.seconds)})", **PLAIN)
+    out.print(
+        f"next: coevolve evaluate --policy {result.policy}{asking(stage, domain)} --split dev "
+        "--count 300",
+        **PLAIN,
+    )

@@ -1,0 +1,117 @@
+"""How numbers, times and names are written on a page."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.statistics import Rate
+
+
+def percent(value: float, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} %"
+
+
+def points(value: float) -> str:
+    """A change of a rate, in percentage points."""
+    return f"{100 * value:+.1f}"
+
+
+def interval(rate: Rate) -> str:
+    return f"[{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+
+
+def rate_words(rate: Rate | None) -> str:
+    """For a line of text; empty where there is none."""
+    return f"{percent(rate.value)} valid {interval(rate)}, n {rate.n}" if rate else ""
+
+
+def change_words(change: Difference) -> str:
+    return (
+        f"{points(change.mean)} points [{points(change.low)}, {points(change.high)}], n {change.n}"
+    )
+
+
+def in_points(text: str, *changes: Difference) -> str:
+    """A recorded text whose changes are told as on the rest of the page."""
+    for change in changes:
+        text = text.replace(change.words, change_words(change))
+    return text
+
+
+def chance(p: float) -> str:
+    """A p-value."""
+    return f"{p:.2g}" if p >= 0.001 else "< 0.001"
+
+
+def place_words(place: str | None) -> str:
+    """Where something was recorded, for people: versions/03 is version 3."""
+    kind, _, number = (place or "").partition("/")
+    return f"{kind.removesuffix('s')} {int(number)}" if number.isdecimal() else kind
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    return "–" if value is None else f"{value + 0.0:.{digits}g}"  # no minus zero
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def amount(value: float, name: str, digits: int = 4) -> str:
+    """Of a budget: money has fractions, everything else is counted."""
+    return number(value, digits) if name == "money" else count(value)
+
+
+def duration(seconds: float) -> str:
+    """Seconds below two minutes, then minutes, then hours."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def moment(time: str) -> str:
+    """A recorded time, to the minute."""
+    return time[:16].replace("T", " ") + " UTC" if time else "–"
+
+
+def shade(pair: tuple[int, int]) -> str:
+    """The class of a table cell by its rate, in steps of a tenth."""
+    valid, n = pair
+    return f"shade-{round(10 * valid / n)}" if n else "shade-none"
+
+
+def label(value: object) -> str:
+    """The value of a task's label; yes and no as words."""
+    return {"True": "yes", "False": "no"}.get(str(value), str(value))
+
+
+def labels(bucket: Mapping[str, object]) -> str:
+    """All labels of a task."""
+    return ", ".join(f"{name} {label(value)}" for name, value in bucket.items())
+
+
+def slug(text: str) -> str:
+    """A word that can be part of a class."""
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:40]
+
+
+FILTERS: dict[str, Callable[..., Any]] = {
+    "percent": percent,
+    "points": points,
+    "interval": interval,
+    "change_words": change_words,
+    "place": place_words,
+    "chance": chance,
+    "number": number,
+    "count": count,
+    "amount": amount,
+    "duration": duration,
+    "moment": moment,
+    "shade": shade,
+    "label": label,
+    "labels": labels,
+    "slug": slug,
+}

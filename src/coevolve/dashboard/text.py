@@ -1,0 +1,48 @@
+"""Texts on a page: what a model or a person wrote, made fit to show, and two of them as a diff.
+
+Invariant: no text has hidden characters or is longer than a page can bear; escaping is the
+templates' work.
+"""
+
+import json
+from difflib import unified_diff
+from typing import Any, NamedTuple
+
+from coevolve.engineers.fence import clean, cut
+
+MOST_CHARACTERS = 20_000
+"""Shown of anything that a model wrote."""
+KINDS = {"+": "added", "-": "removed", "@": "hunk"}
+
+
+class Line(NamedTuple):
+    """A line of a diff."""
+
+    kind: str
+    """added, removed, hunk or same."""
+    text: str
+
+
+def written(text: object) -> str:
+    """What a model or a person wrote, without hidden characters and not too long."""
+    return cut(clean(str(text)[: 4 * MOST_CHARACTERS]), MOST_CHARACTERS)
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value in a few characters."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return f"{value:.4g}" if number else cut(clean(text[: 4 * most]), most)
+
+
+def as_text(value: Any) -> str:
+    """Any JSON value for a diff: one line per member."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True)
+
+
+def diff(old: str, new: str) -> tuple[Line, ...]:
+    """Two texts line by line."""
+    lines = unified_diff(written(old).splitlines(), written(new).splitlines(), lineterm="", n=3)
+    return tuple(Line(KINDS.get(line[:1], "same"), line) for line in list(lines)[2:])

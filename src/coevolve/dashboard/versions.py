@@ -1,0 +1,167 @@
+"""One version: what it changed, what it trained on, what was measured, and what the gate said.
+
+Invariant: nothing is judged anew; what is shown is what was recorded.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from coevolve.dashboard.evidence import Evidence, evidence_of
+from coevolve.dashboard.headline import rate_of
+from coevolve.dashboard.knobs import harness_before
+from coevolve.dashboard.numbers import in_points
+from coevolve.dashboard.proposals import expected
+from coevolve.dashboard.record import Record
+from coevolve.dashboard.text import Line, as_text, diff, written
+from coevolve.domains.base import Domain
+from coevolve.engines.base import Result
+from coevolve.evaluation.statistics import Rate
+from coevolve.harness.backtest import Backtest
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import changes, flat
+from coevolve.harness.version import Version
+from coevolve.store.cells import Case
+from coevolve.store.lineage import Lineage, Node
+from coevolve.store.phases import Gate
+
+
+class VersionFacts(NamedTuple):
+    """Everything about one version."""
+
+    version: Version
+    author: str
+    changed: str
+    """What it changes, in a few words."""
+    hypothesis: str
+    expected: str
+    """What its patch is to move."""
+    diffs: tuple[tuple[str, tuple[Line, ...]], ...]
+    """Every factor that is other than in its parent."""
+    backtest: Backtest | None
+    trained: Result | None
+    dev: Rate | None
+    gate: Rate | None
+    judged: Gate | None
+    words: str
+    """What the gate said."""
+    against: str
+    """What it compared the version with."""
+    evidence: tuple[Evidence, ...]
+    cases: tuple[Case, ...]
+    missing: tuple[str, ...]
+    """Phases that are not there."""
+
+    @property
+    def number(self) -> int:
+        return self.version.number
+
+    @property
+    def verdict(self) -> str:
+        """In one word; empty while it is not judged."""
+        return self.version.verdict or ""
+
+
+def versions_of(record: Record) -> tuple[VersionFacts, ...]:
+    return tuple(version_facts(record, node) for node in record.lineage.nodes)
+
+
+def version_facts(record: Record, node: Node) -> VersionFacts:
+    """What the ledger has on a version."""
+    version, gate, lineage = node.version, node.gate, record.lineage
+    patch = version.patch
+    tables = (
+        evidence_of(record, "dev", node.dev.cells if node.dev else ()),
+        evidence_of(record, "training", node.train.cells if node.train else ()),
+    )
+    phases = {"train": node.train, "dev": node.dev, "gate": gate}
+    return VersionFacts(
+        version=version,
+        author=written(version.author),
+        changed=changed(version),
+        hypothesis=written(patch.hypothesis) if patch else "",
+        expected=expected(patch) if patch else "",
+        diffs=diffs_of(record, version),
+        backtest=backtest_of(lineage, version),
+        trained=result_of(record, node),
+        dev=tables[0].rate if tables[0] else None,
+        gate=rate_of(gate.scores, lineage.plan) if gate else None,
+        judged=gate,
+        words=written(in_points(gate.words, gate.change, gate.base.change)) if gate else "",
+        against=compared_with(lineage, gate.against) if gate else "",
+        evidence=tuple(one for one in tables if one),
+        cases=node.dev.cases if node.dev else (),
+        missing=tuple(name for name, phase in phases.items() if phase is None),
+    )
+
+
+def changed(version: Version) -> str:
+    """What sets a version apart from its parent."""
+    if version.patch:
+        return written(version.patch.factor)
+    if version.merged:
+        return f"versions {' and '.join(map(str, version.merged))} merged"
+    if version.number == 0:
+        return "nothing: the start"
+    return "nothing: a control" if version.control else "nothing: trained on"
+
+
+def diffs_of(record: Record, version: Version) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+    """The factors in which the harness is another than the parent's, each as a diff."""
+    before = harness_before(record.lineage, version.parent)
+    if before is None:
+        return ()
+    old, new = flat(before), flat(version.harness)
+    return tuple(
+        (
+            name,
+            knobs_diff(record.domain, before, version.harness)
+            if name == "knobs"
+            else diff(as_text(old[name]), as_text(new[name])),
+        )
+        for name in changes(before, version.harness)
+    )
+
+
+def knobs_diff(domain: Domain | None, before: Harness, after: Harness) -> tuple[Line, ...]:
+    """The knobs that are others, and no more; of those in use, if any of them is."""
+    if domain:
+        old, new = (domain.space.project(one.knobs) for one in (before, after))
+        pairs = new.difference(old)
+        used = {knob.name for one in (old, new) for knob in one.in_use()}
+        pairs = {name: pair for name, pair in pairs.items() if name in used} or pairs
+    else:
+        nothing = float("nan")
+        names = dict.fromkeys([*before.knobs, *after.knobs])
+        both = {n: (before.knobs.get(n, nothing), after.knobs.get(n, nothing)) for n in names}
+        pairs = {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+    return tuple(
+        Line(kind, f"{sign} {written(name)} = {value:.6g}")
+        for name, pair in pairs.items()
+        for kind, sign, value in zip(("removed", "added"), "-+", pair, strict=True)
+    )
+
+
+def backtest_of(lineage: Lineage, version: Version) -> Backtest | None:
+    """The backtest that a version's patch has passed."""
+    if version.patch is None or version.generation >= len(lineage.generations):
+        return None
+    tests = lineage.generations[version.generation].tests
+    tried = tests.tried if tests else ()
+    return next((one.backtest for one in tried if one.patch == version.patch), None)
+
+
+def result_of(record: Record, node: Node) -> Result | None:
+    """What came of training; says so where the checkpoint is gone."""
+    if node.train is None:
+        return None
+    inside = record.paths.find(node.policy)
+    if inside != node.policy and not Path(inside).is_dir():
+        record.trouble(f"the checkpoint of version {node.number} is missing: {node.policy}")
+    return node.train.result
+
+
+def compared_with(lineage: Lineage, number: int | None) -> str:
+    if number is None:
+        return "the first policy"
+    control = number < len(lineage.nodes) and lineage.versions[number].control
+    return f"control {number}" if control else f"version {number}"

@@ -1,0 +1,245 @@
+"""Looking through the rollouts of a run: filters, pages, and one rollout with its texts.
+
+Invariant: what a reader typed is compared with values; no statement is ever made of it.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coevolve.core.errors import UserError
+from coevolve.dashboard.web.columns import Columns
+from coevolve.dashboard.web.table import Table
+from coevolve.evaluation.clusters import Sums
+from coevolve.evaluation.statistics import Rate
+from coevolve.evidence.store import SCHEMA
+
+PAGE = 50
+MOST_MEMBERS = 64
+"""Of a group that are listed."""
+SOURCES = {
+    "train": "drawn in training", "dev": "measured, shown to engineers",
+    "probe": "probed under other knobs", "gate": "judged, hidden from engineers",
+}  # fmt: skip
+ORDERS = ("", "reward", "-reward", "-tokens")
+"""As they were drawn, or by a column; with a minus the greatest first."""
+LABEL = "label."
+"""Begins the name of a filter by a label of the task."""
+
+
+class Filter(NamedTuple):
+    """What a reader wants to see."""
+
+    version: int | None = None
+    source: str = ""
+    failure: str = ""
+    """A failure class; `valid` for none, `failed` for any."""
+    least: float | None = None
+    most: float | None = None
+    task: str = ""
+    order: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    page: int = 1
+
+    def as_query(self) -> dict[str, str]:
+        """The filter as an address has it, without the page."""
+        found: dict[str, str] = {
+            name: str(value)
+            for name, value in self._asdict().items()
+            if name not in ("labels", "page") and value not in (None, "")
+        }
+        return found | {f"{LABEL}{name}": value for name, value in self.labels}
+
+
+class Found(NamedTuple):
+    """A page of rollouts, and the sum of all that the filter lets through."""
+
+    n: int
+    valid: Rate
+    reward: float | None
+    failures: list[tuple[str, int]]
+    rows: list[dict[str, Any]]
+    pages: int
+
+
+def filter_of(query: Mapping[str, str]) -> Filter:
+    """What an address asks for; what cannot be read is an error that names it."""
+    source, order = query.get("source", ""), query.get("order", "")
+    if source and source not in SOURCES:
+        raise UserError(f"unknown source '{source}'; take one of {', '.join(SOURCES)}")
+    if order not in ORDERS:
+        raise UserError(f"unknown order '{order}'; take one of {', '.join(filter(None, ORDERS))}")
+    labels = tuple(
+        sorted(
+            (name.removeprefix(LABEL), value)
+            for name, value in query.items()
+            if name.startswith(LABEL) and value
+        )
+    )
+    return Filter(
+        whole(query, "version"), source, query.get("failure", ""), number(query, "least"),
+        number(query, "most"), query.get("task", "").strip(), order, labels,
+        max(1, whole(query, "page") or 1),
+    )  # fmt: skip
+
+
+def whole(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return max(-(10**9), min(10**9, int(text)))
+    except ValueError:
+        raise UserError(f"{name} is {text!r:.40}; give a whole number") from None
+
+
+def number(query: Mapping[str, str], name: str) -> float | None:
+    text = query.get(name, "").strip()
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise UserError(f"{name} is {text!r:.40}; give a number") from None
+
+
+def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
+    """The places of all rollouts that a filter lets through, in the order it asks for."""
+    mask = np.ones(len(columns.file), np.bool_)
+    if chosen.version is not None:
+        mask &= columns.version == chosen.version
+    if chosen.source:
+        mask &= columns.source.equal(chosen.source)
+    if chosen.failure in ("valid", "failed"):
+        mask &= columns.valid == (chosen.failure == "valid")
+    elif chosen.failure:
+        mask &= columns.failure.equal(chosen.failure)
+    if chosen.least is not None:
+        mask &= columns.reward >= np.float32(chosen.least)
+    if chosen.most is not None:
+        mask &= columns.reward <= np.float32(chosen.most)
+    if chosen.labels:
+        wanted = [
+            bucket
+            for bucket, own in columns.labels.items()
+            if all(str(own.get(name)) == value for name, value in chosen.labels)
+        ]
+        allowed = np.zeros(max(columns.labels, default=0) + 1, np.bool_)
+        allowed[wanted] = True
+        mask &= allowed[columns.bucket]
+    if chosen.task:
+        from pyarrow import compute
+
+        mask &= compute.starts_with(columns.task_id, chosen.task).to_numpy()
+    places = np.flatnonzero(mask)
+    if not chosen.order:
+        return places
+    values = (columns.tokens if chosen.order == "-tokens" else columns.reward)[places]
+    signed = -values if chosen.order.startswith("-") else values
+    return places[np.argsort(signed, kind="stable")]
+
+
+def find(table: Table, chosen: Filter) -> Found:
+    """The rollouts that a filter lets through, a page of them."""
+    columns = table.columns()
+    places = chosen_of(columns, chosen)
+    n = len(places)
+    pages = max(1, -(-n // PAGE))
+    first = (min(chosen.page, pages) - 1) * PAGE
+    codes = columns.failure.codes[places]
+    counts = np.bincount(codes[codes >= 0], minlength=len(columns.failure.words))
+    failures = sorted(zip(columns.failure.words, counts.tolist(), strict=True), key=most_first)
+    reward = float(columns.reward[places].mean(dtype=np.float64)) if n else None
+    rows = [row_of(table, columns, int(at)) for at in places[first : first + PAGE]]
+    return Found(
+        n, valid_of(columns, places), reward, [one for one in failures if one[1]], rows, pages
+    )
+
+
+def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
+    """The share of valid rollouts, with the interval over tasks."""
+    tasks = columns.task[places]
+    tried = np.bincount(tasks)
+    right = np.bincount(tasks[columns.valid[places]], minlength=len(tried))
+    sums = (np.count_nonzero(tried), right.sum(), len(places), right @ right, right @ tried,
+            tried @ tried)  # fmt: skip
+    return Sums(*map(int, sums)).rate()
+
+
+def most_first(pair: tuple[str, int]) -> tuple[int, str]:
+    return -pair[1], pair[0]
+
+
+def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
+    """A line of the list."""
+    return {
+        "id": f"{table.names[int(columns.file[at])]}/{columns.row[at]}",
+        "version": int(columns.version[at]),
+        "source": columns.source.at(at),
+        "step": int(columns.step[at]),
+        "task_id": columns.task_id[at].as_py(),
+        "sample": int(columns.sample[at]),
+        "labels": columns.labels.get(int(columns.bucket[at]), {}),
+        "reward": round(float(columns.reward[at]), 6),
+        "valid": bool(columns.valid[at]),
+        "optimal": bool(columns.optimal[at]),
+        "failure": columns.failure.at(at),
+        "stop": columns.stop.at(at),
+        "tokens": int(columns.tokens[at]),
+    }
+
+
+def choices(table: Table) -> dict[str, Any]:
+    """What filters can be set to."""
+    columns = table.columns()
+    labels: dict[str, set[str]] = {}
+    for own in columns.labels.values():
+        for name, value in own.items():
+            labels.setdefault(name, set()).add(str(value))
+    return {
+        "versions": np.unique(columns.version).tolist(),
+        "sources": [source for source in SOURCES if source in columns.source.words],
+        "failures": sorted(columns.failure.words),
+        "labels": {name: sorted(values, key=natural) for name, values in sorted(labels.items())},
+    }
+
+
+def natural(text: str) -> tuple[int, float, str]:
+    """Numbers in numeric order, before words."""
+    try:
+        return 0, float(text), text
+    except ValueError:
+        return 1, 0.0, text
+
+
+def one(table: Table, name: str) -> dict[str, Any] | None:
+    """All that is stored of a rollout; None if there is none of this name."""
+    import pyarrow
+    from pyarrow import parquet
+
+    place, _, row = name.rpartition("/")
+    if place not in table.files or not row.isdecimal() or len(row) > 9:
+        return None
+    number, path = table.files[place]
+    columns = table.columns()
+    at = columns.place(number, int(row))
+    if at is None:
+        return None
+    try:
+        (values,) = parquet.read_table(path, schema=SCHEMA).slice(int(row), 1).to_pylist()
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        raise UserError(f"{place}.parquet: {' '.join(str(error).split())[:200]}") from None
+    same = (columns.version == columns.version[at]) & (columns.group == columns.group[at])
+    same &= columns.source.codes == columns.source.codes[at]
+    members = [row_of(table, columns, int(other)) for other in np.flatnonzero(same)[:MOST_MEMBERS]]
+    return {
+        "id": name,
+        "version": int(columns.version[at]),
+        "source": columns.source.at(at),
+        **values,
+        "bucket": dict(values["bucket"]),
+        "components": dict(values["components"]),
+        "details": json.loads(values["details"] or "{}"),
+        "group_members": members,
+    }

@@ -1,0 +1,114 @@
+"""Diagnostics of a run, worked out beside the server, and the rollouts behind each reading.
+
+The suite takes seconds and gigabytes on a large run, so a process of its own is asked, one at a
+time. Invariant: no page waits for it; until it is done, a page says so.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
+from coevolve.dashboard.web.folders import RunFolder, Stamp
+from coevolve.evidence.health import behind_sql
+from coevolve.evidence.layout import parts_of, sound, version_folders
+from coevolve.evidence.locked import Answer, Locked
+from coevolve.evidence.suite import load_suite
+from coevolve.evidence.views import Evidence, connect
+from coevolve.harness.diagnostic import Diagnostic
+
+LONGEST_S = 900
+AGAIN = 10.0
+"""What took a while is asked again only after so many times as long."""
+
+
+class Checkup:
+    """What is known of one run."""
+
+    def __init__(self) -> None:
+        self.health: dict[str, Any] | None = None
+        self.error = ""
+        self.stamp: Stamp = ()
+        self.began = 0.0
+        self.ended = 0.0
+        self.busy = False
+
+
+class Checkups:
+    """Asks for the health of runs in the background."""
+
+    def __init__(self) -> None:
+        self.turn, self.one_at_a_time = Lock(), Lock()
+        self.known: dict[str, Checkup] = {}
+        self.processes: set[subprocess.Popen[bytes]] = set()
+
+    def of(self, run: RunFolder, stamp: Stamp) -> Checkup:
+        """What is known now; asks if that is out of date."""
+        with self.turn:
+            asked = self.known.setdefault(run.name, Checkup())
+            cost = asked.ended - asked.began
+            rested = time.monotonic() - asked.ended > AGAIN * cost
+            if not asked.busy and asked.stamp != stamp and (rested or asked.health is None):
+                asked.busy, asked.stamp, asked.began = True, stamp, time.monotonic()
+                Thread(target=self.work, args=(run, asked), daemon=True).start()
+        return asked
+
+    def work(self, run: RunFolder, asked: Checkup) -> None:
+        with self.one_at_a_time:
+            asked.began = time.monotonic()
+            command = [sys.executable, "-m", "coevolve", "diagnose", str(run.folder), "--json"]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.processes.add(process)
+            try:
+                out, err = process.communicate(timeout=LONGEST_S)
+                if process.returncode:
+                    lines = err.decode("utf-8", "replace").strip().splitlines()
+                    asked.error = (
+                        lines[-1].removeprefix("error: ") if lines else "it gave no answer"
+                    )
+                else:
+                    asked.health, asked.error = json.loads(out), ""
+            except (subprocess.TimeoutExpired, ValueError) as error:
+                process.kill()
+                asked.error = f"the diagnostics gave no answer: {error}"[:300]
+            finally:
+                self.processes.discard(process)
+                asked.ended, asked.busy = time.monotonic(), False
+
+    def close(self) -> None:
+        for process in list(self.processes):
+            process.kill()
+
+
+def behind(folder: Path, diagnostic: Diagnostic, version: int, limit: int) -> Answer:
+    """The rollouts of a version behind a reading; opens the files of this version only."""
+    parts = [part for part in parts_of(folder, (Split.TRAIN, Split.DEV)) if part.version == version]
+    whole, broken = sound(parts)
+    evidence = Evidence(folder, whole, broken, [], [])
+    sql = behind_sql(diagnostic, version, limit)
+    if not diagnostic.built_in:
+        with Locked(evidence) as locked:
+            return locked.ask(sql)
+    connection = connect(evidence, threads=1)
+    try:
+        result = connection.execute(sql)
+        columns = [column[0] for column in result.description or ()]
+        return Answer(columns, [list(row) for row in result.fetchall()])
+    finally:
+        connection.close()
+
+
+def diagnostic_of(folder: Path, name: str) -> Diagnostic:
+    known = load_suite(folder).diagnostics
+    if name not in known:
+        raise UserError(f"unknown diagnostic '{name:.60}'")
+    return known[name]
+
+
+def known_versions(folder: Path) -> list[int]:
+    return [version for version, _ in version_folders(folder)]

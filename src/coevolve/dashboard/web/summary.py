@@ -1,0 +1,164 @@
+"""A run in a few numbers, from small phases of its ledger alone, so that a list of many is quick.
+
+Invariant: a ledger that cannot be read gives a summary that says so, never an error.
+"""
+
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from coevolve.core.errors import CoevolveError, LedgerError
+from coevolve.dashboard.headline import (
+    Standing,
+    Tested,
+    best_words,
+    rate_of,
+    standing_of,
+    tested_of,
+)
+from coevolve.dashboard.numbers import change_words, place_words, rate_words
+from coevolve.dashboard.web.folders import RunFolder
+from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.statistics import Rate
+from coevolve.ledger.approval import Question, waiting
+from coevolve.ledger.budget import spent_so_far
+from coevolve.ledger.ledger import Ledger
+from coevolve.ledger.watching import WORDS
+from coevolve.store.lineage import Lineage, Node, plan_of
+from coevolve.store.paths import RUN, version_place
+
+NOTHING = Standing(None, None, None, "no evidence")
+
+
+class Summary(NamedTuple):
+    """Where a run stands."""
+
+    name: str
+    state: str
+    at: str = ""
+    """The version or generation that it is at."""
+    phase: str = ""
+    """What it does there; empty if nothing."""
+    planned: int | None = None
+    """Versions."""
+    judged: int = 0
+    kept: int = 0
+    base: Rate | None = None
+    """Of the first policy on the gate."""
+    final: Rate | None = None
+    """Of the version that the standing tells of."""
+    dev: Rate | None = None
+    """Of the newest version that was measured."""
+    standing: Standing = NOTHING
+    best: str = ""
+    """What the run would end with, and why."""
+    test: Tested | None = None
+    """The test split, once it is open."""
+    rollouts: int = 0
+    tokens: int = 0
+    budget: dict[str, tuple[float, float]] = {}
+    """Used and allowed, of what has a limit."""
+    began: str = ""
+    last: str = ""
+    events: int = 0
+    domain: str = ""
+    policy: str = ""
+    engineers: str = ""
+    question: Question | None = None
+    problem: str = ""
+
+    @property
+    def going(self) -> bool:
+        return self.state in ("running", "waiting", "new")
+
+    def lines(self) -> dict[str, str]:
+        """For a terminal: what a ledger's summary does not say, as far as it is known."""
+        asked, test = self.question, self.test
+        found = {
+            "kept": f"{self.kept} of {self.judged} judged",
+            "base, gate": rate_words(self.base),
+            "best, gate": rate_words(self.final),
+            "change": self.standing.line,
+            "best": self.best,
+            "dev": rate_words(self.dev),
+            "test, first": rate_words(test.first) if test else "",
+            "test, last": rate_words(test.last) if test else "",
+            "test, change": change_words(test.change) if test else "",
+            "asks": f"question {asked.number}, {asked.gate} of {place_words(asked.place)}; answer "
+            "with `coevolve approve|revise|abort`"
+            if asked
+            else "",
+        }
+        for name, (used, most) in self.budget.items():
+            found[f"{name} left"] = f"{max(0.0, most - used):,.10g} of {most:,.10g}"
+        return {name: words for name, words in found.items() if words}
+
+
+def summary_of(run: RunFolder) -> Summary:
+    """Read what is needed of a ledger, which is little."""
+    try:
+        with Ledger.open(run.folder, broken=True) as ledger:
+            try:
+                found = read(run, ledger)
+            except (CoevolveError, ValidationError, ValueError, IndexError) as error:
+                found = Summary(run.name, ledger.state(), problem=in_a_line(error))
+            broken = ledger.state() == "broken"
+            return found._replace(problem=in_a_line(ledger.faults()[0])) if broken else found
+    except LedgerError as error:
+        return Summary(run.name, "unknown", problem=in_a_line(error))
+
+
+def in_a_line(error: object) -> str:
+    return " ".join(str(error).split())[:400]
+
+
+def read(run: RunFolder, ledger: Ledger) -> Summary:
+    """What a ledger says of a run."""
+    facts, plan, spent = ledger.summary(), plan_of(ledger), spent_so_far(ledger)
+    lineage = small_lineage(ledger)
+    standing = standing_of(lineage)
+    told = lineage.nodes[standing.told].gate if standing.told is not None else None
+    judged = [one for one in lineage.versions if one.verdict and not one.control]
+    state, phase = facts["state"], facts["phase"] or ""
+    limits = plan.budget.limits()
+    return Summary(
+        name=run.name, state=state, at=place_words(facts["place"]),
+        phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
+        planned=plan.versions, judged=len(judged), kept=sum(one.valid for one in judged),
+        base=rate_of(lineage.base, plan), final=rate_of(told.scores if told else None, plan),
+        dev=dev_rate(lineage), standing=standing, best=best_words(lineage),
+        test=tested_of(lineage.final), rollouts=spent.rollouts, tokens=spent.tokens,
+        budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
+        began=facts["first"], last=facts["last"], events=sum(facts["counts"].values()),
+        domain=plan.domain, policy=plan.policy, engineers=", ".join(plan.engineers),
+        question=waiting(ledger) if state == "waiting" else None,
+    )  # fmt: skip
+
+
+def small_lineage(ledger: Ledger) -> Lineage:
+    """The lineage without what takes long to read: what was trained on, said and diagnosed."""
+    lineage = Lineage(plan_of(ledger))
+
+    def take(place: str, name: str) -> bool:
+        event = ledger.find(f"phase/{place}/{name}")
+        if event is not None:
+            lineage.take(event)
+        return event is not None
+
+    for name in ("base", "final"):
+        take(RUN, name)
+    while take(version_place(len(lineage.nodes)), "version"):
+        take(version_place(len(lineage.nodes) - 1), "gate")
+    for node in reversed(lineage.nodes[-2:]):
+        if take(version_place(node.number), "dev"):
+            break
+    return lineage
+
+
+def dev_rate(lineage: Lineage) -> Rate | None:
+    """The newest that is there."""
+    found: list[Node] = [node for node in lineage.nodes if node.dev]
+    cells = found[-1].dev.cells if found and found[-1].dev else ()
+    n = sum(cell.n for cell in cells)
+    tasks = sum(cell.tasks for cell in cells)
+    return cautious(sum(cell.valid for cell in cells), n, tasks) if n else None

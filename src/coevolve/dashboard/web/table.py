@@ -1,0 +1,233 @@
+"""The rollouts of a run as one table in memory, without their texts, so that any filter is quick.
+
+Each file is read once, and new ones are added as they appear; where one is written again, as after
+a kill, or is gone, all are read again. Invariant: a file that cannot be read is named in `broken`
+and left out, and the rest is shown.
+"""
+
+import json
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from coevolve.core.errors import UserError
+from coevolve.core.splits import Split
+from coevolve.dashboard.web.columns import Columns, columns_of
+from coevolve.dashboard.web.folders import Stamp
+from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evidence.layout import Broken, Part, parts_of, problem
+from coevolve.evidence.views import pattern, quoted
+from coevolve.store.cells import SAME
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SPLITS = (Split.TRAIN, Split.DEV, Split.GATE)
+"""People may look at the gate; the test split is in no run."""
+TOGETHER = 400
+"""Files read by one statement."""
+MEMORY = "1GB"
+
+TABLES = (
+    """CREATE TABLE rollouts (
+        file INTEGER, "row" INTEGER, version INTEGER, source VARCHAR, step INTEGER,
+        "group" UBIGINT, task_id VARCHAR, sample INTEGER, bucket INTEGER, reward FLOAT,
+        valid BOOLEAN, optimal BOOLEAN, failure VARCHAR, stop VARCHAR, tokens INTEGER
+    )""",
+    "CREATE TABLE files (file INTEGER, path VARCHAR, version INTEGER, source VARCHAR)",
+    "CREATE TABLE buckets (bucket INTEGER, labels VARCHAR)",
+)
+READ = """CREATE OR REPLACE TEMP TABLE fresh AS
+SELECT f.file, r.file_row_number AS "row", f.version, f.source, r.step,
+       hash(CASE WHEN r."group" <> '' THEN r."group" ELSE r.task_id END) AS "group", r.task_id,
+       r.sample, to_json(r.bucket)::VARCHAR AS labels, r.reward, r.valid, r.optimal, r.failure,
+       r.stop, r.completion_tokens AS tokens
+FROM read_parquet([{files}], filename = true, file_row_number = true) r
+JOIN files f ON f.path = r.filename
+"""
+NEW_BUCKETS = """INSERT INTO buckets
+SELECT (SELECT count(*) FROM buckets) + row_number() OVER (ORDER BY labels), labels
+FROM (SELECT DISTINCT labels FROM fresh) WHERE labels NOT IN (SELECT labels FROM buckets)
+"""
+ADD = """INSERT INTO rollouts
+SELECT file, "row", version, source, step, "group", task_id, sample, b.bucket, reward, valid,
+       optimal, failure, stop, tokens
+FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
+"""
+
+COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
+
+
+Mark = tuple[int, int] | None
+
+
+def mark_of(file: Path) -> Mark:
+    """What changes when a file is written again."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+class Count(NamedTuple):
+    """Rollouts of one version and source."""
+
+    version: int
+    source: str
+    n: int
+    valid: Rate
+    optimal: Rate
+    reward: float
+    dead: Rate | None
+    """Groups in which every rollout earned the same; only where tasks were tried several times."""
+    tokens: float
+    """Mean per rollout."""
+
+
+class Table:
+    """The table of one run."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            import duckdb
+        except ImportError:
+            raise UserError("the dashboard needs duckdb: pip install 'coevolve[serve]'") from None
+        self.folder = folder
+        self.files: dict[str, tuple[int, Path]] = {}
+        """Number and path of each file, by its name below the run, without ending."""
+        self.names: dict[int, str] = {}
+        self.marks: dict[Path, Mark] = {}
+        """Of every file that was there, to see which are written again."""
+        self._columns: tuple[int, Columns] | None = None
+        self.broken: list[Broken] = []
+        self.changes = 0
+        """How often files were added."""
+        self.ready = False
+        self.seen: Stamp = ()
+        self._turn, self._asking = RLock(), Lock()
+        settings: dict[str, Any] = {"memory_limit": MEMORY, "threads": 2}
+        self.database = duckdb.connect(config=settings)
+        for statement in TABLES:
+            self.database.execute(statement)
+
+    def refresh(self, stamp: Stamp) -> None:
+        """Add what is new since the last time."""
+        with self._turn:
+            if stamp == self.seen and self.ready:
+                return
+            try:
+                parts = parts_of(self.folder, SPLITS)
+            except UserError:
+                parts = []
+            now = {file: mark_of(file) for part in parts for file in part.files}
+            if any(now.get(file) != mark for file, mark in self.marks.items()):
+                self.forget()
+            self.marks = now
+            known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
+            fresh = [(part, file) for part in parts for file in part.files if file not in known]
+            for start in range(0, len(fresh), TOGETHER):
+                self.add(fresh[start : start + TOGETHER])
+            self.seen, self.ready = stamp, True
+
+    def forget(self) -> None:
+        """Begin again, with nothing."""
+        for table in ("rollouts", "files", "buckets"):
+            self.ask(f"DELETE FROM {table}")
+        self.files, self.names, self.broken = {}, {}, []
+        self.changes += 1
+
+    def add(self, fresh: list[tuple[Part, Path]], thoroughly: bool = False) -> None:
+        """Read files, those that can be read."""
+        import duckdb
+
+        whole = [(part, file) for part, file in fresh if not thoroughly or self.sound(file)]
+        if not whole:
+            return
+        first = len(self.files)
+        numbered = [(first + index, part, file) for index, (part, file) in enumerate(whole)]
+        cursor = self.cursor()
+        try:
+            cursor.execute("BEGIN")
+            rows = ", ".join(
+                f"({n}, {quoted(str(file))}, {part.version}, '{part.source}')"
+                for n, part, file in numbered
+            )
+            cursor.execute(f"INSERT INTO files VALUES {rows}")
+            listed = ", ".join(quoted(pattern(file)) for _, _, file in numbered)
+            cursor.execute(READ.format(files=listed))
+            cursor.execute(NEW_BUCKETS)
+            cursor.execute(ADD)
+            cursor.execute("COMMIT")
+        except duckdb.Error:
+            cursor.execute("ROLLBACK")
+            if thoroughly:
+                raise
+            self.add(whole, thoroughly=True)  # which of them it was
+            return
+        finally:
+            cursor.close()
+        for number, _, file in numbered:
+            name = str(file.relative_to(self.folder)).removesuffix(".parquet")
+            self.files[name], self.names[number] = (number, file), name
+        self.changes += 1
+
+    def sound(self, file: Path) -> bool:
+        """Whether a file can be read to its end; one that cannot is noted."""
+        reason = problem(file, thoroughly=True)
+        if reason:
+            self.broken.append(Broken(file, reason))
+        return not reason
+
+    def cursor(self) -> "DuckDBPyConnection":
+        """For one thread; the database is shared."""
+        with self._asking:
+            return self.database.cursor()
+
+    def ask(self, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        cursor = self.cursor()
+        try:
+            return cursor.execute(sql, values or []).fetchall()
+        finally:
+            cursor.close()
+
+    def columns(self) -> Columns:
+        """All rollouts as arrays, in order."""
+        with self._turn:
+            if self._columns is None or self._columns[0] != self.changes:
+                cursor = self.cursor()
+                try:
+                    table = cursor.sql(COLUMNS).to_arrow_table()
+                finally:
+                    cursor.close()
+                self._columns = self.changes, columns_of(table, self.labels())
+            return self._columns[1]
+
+    def labels(self) -> dict[int, dict[str, str]]:
+        """The labels of each bucket."""
+        return {
+            number: json.loads(text)
+            for number, text in self.ask("SELECT bucket, labels FROM buckets")
+        }
+
+    def counts(self) -> list[Count]:
+        """One row per version and source, in order; all attempts at a task are worth one."""
+        rows = self.ask(
+            f"""SELECT version, source, count(*), sum(n)::BIGINT, sum(valid)::BIGINT,
+                   sum(optimal)::BIGINT, sum(reward) / sum(n), count_if(n > 1),
+                   count_if(n > 1 AND high - low < {SAME}), sum(tokens) / sum(n)
+            FROM (SELECT version, source, "group", count(*) AS n, count_if(valid) AS valid,
+                         count_if(optimal) AS optimal, sum(reward) AS reward,
+                         max(reward) AS high, min(reward) AS low, sum(tokens) AS tokens
+                  FROM rollouts GROUP BY version, source, "group")
+            GROUP BY version, source ORDER BY version, source"""
+        )
+        return [
+            Count(version, source, n, cautious(valid, n, tasks), cautious(optimal, n, tasks),
+                  reward, wilson(dead, several) if several else None, tokens)
+            for version, source, tasks, n, valid, optimal, reward, several, dead, tokens in rows
+        ]  # fmt: skip
+
+    def close(self) -> None:
+        self.database.close()

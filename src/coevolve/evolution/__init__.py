@@ -1,1 +1,0 @@
-"""The outer loop: what is tried, what it is judged by, and what is kept."""

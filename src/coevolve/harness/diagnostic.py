@@ -1,0 +1,167 @@
+"""Diagnostics as values: a question asked of the evidence, what it reads, and what is alarming.
+
+SQL of the built-in suite is ours; any other is untrusted text and only ever runs locked.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from coevolve.core.rollout import Value
+
+Layer = Literal["score", "signal", "behaviour", "version"]
+Level = Literal["warn", "critical"]
+LAYERS: tuple[Layer, ...] = ("score", "signal", "behaviour", "version")
+
+
+class Validation(Value):
+    """Why an evolved diagnostic was accepted: how it told good versions from bad ones."""
+
+    statistic: str
+    value: float
+    p_value: float | None = None
+    versions: int
+    """How many versions it was replayed over."""
+    words: str = ""
+
+
+class Diagnostic(Value):
+    """A question with its answer in SQL."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    question: str
+    layer: Layer
+    sql: str
+    """One SELECT with a row per version: `version`, `value`, `n`, and `low`, `high` where known.
+    A null value counts as no row."""
+    direction: Literal["above", "below"] = "above"
+    """On which side of a threshold the alarm is."""
+    warn: float | None = None
+    critical: float | None = None
+    least: int = Field(default=10, ge=1)
+    """No alarm is raised on a smaller n."""
+    domains: tuple[str, ...] = ("*",)
+    blocks: bool = False
+    """A critical alarm keeps the version from being promoted."""
+    rollouts: str = ""
+    """Condition on the view `rollouts`: those behind an alarm. Empty: none in particular."""
+    provenance: str = ""
+    """Where it comes from."""
+    validation: Validation | None = None
+    since: int = 0
+    """The first version that it is asked of."""
+    revised: int = 0
+    """The first version that its thresholds hold for."""
+    built_in: bool = False
+    """Whether its SQL came with the program. A file cannot claim it."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Diagnostic":
+        if self.warn is not None and self.critical is not None:
+            outer, inner = (
+                (self.critical, self.warn)
+                if self.direction == "above"
+                else (self.warn, self.critical)
+            )
+            if outer < inner:
+                raise ValueError(f"critical {self.critical} is reached before warn {self.warn}")
+        return self
+
+    def applies(self, domains: Iterable[str]) -> bool:
+        """Whether it is about a run with these domains."""
+        return "*" in self.domains or bool(set(self.domains) & set(domains))
+
+    def level(self, value: float, n: int) -> Level | None:
+        """What a value means, None for nothing."""
+        if n < self.least:
+            return None
+        levels: tuple[tuple[Level, float | None], ...]
+        levels = (("critical", self.critical), ("warn", self.warn))
+        for level, threshold in levels:
+            if threshold is not None and self.beyond(value, threshold):
+                return level
+        return None
+
+    def threshold(self, level: Level) -> float:
+        """The number that an alarm of this level has passed."""
+        found = self.critical if level == "critical" else self.warn
+        assert found is not None
+        return found
+
+    def beyond(self, value: float, threshold: float) -> bool:
+        return value > threshold if self.direction == "above" else value < threshold
+
+
+class Reading(Value):
+    """What a diagnostic says about one version."""
+
+    version: int
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+    level: Level | None = None
+
+
+class Trend(Value):
+    """How readings moved over the versions."""
+
+    first: float
+    last: float
+    change: float
+    slope: float
+    """Per version, by least squares."""
+    versions: int
+
+
+class Finding(Value):
+    """A diagnostic and all its readings."""
+
+    diagnostic: Diagnostic
+    readings: tuple[Reading, ...] = ()
+    trend: Trend | None = None
+    error: str = ""
+    """Why it could not be asked."""
+
+
+class Alarm(Value):
+    """A reading beyond a threshold."""
+
+    diagnostic: str
+    layer: Layer
+    version: int
+    level: Level
+    value: float
+    threshold: float
+    direction: Literal["above", "below"]
+    n: int
+    blocks: bool
+    """It keeps the version from being promoted."""
+
+    @property
+    def words(self) -> str:
+        sign = ">" if self.direction == "above" else "<"
+        blocking = ", blocks promotion" if self.blocks else ""
+        return (
+            f"{self.level}: {self.diagnostic} {self.value:.4g} {sign} {self.threshold:g} "
+            f"(version {self.version}, n {self.n:,}{blocking})"
+        )
+
+
+class DiagnosticTrial(Value):
+    """What became of a proposed diagnostic."""
+
+    diagnostic: Diagnostic
+    """As accepted: with thresholds, validation and `since`; or as proposed."""
+    accepted: bool
+    reason: str
+    readings: dict[int, float] = {}
+    labels: dict[int, bool] = {}
+    """By version: whether it turned out good."""
+    value: float | None = None
+    """Of the statistic."""
+    p_value: float | None = None
+    family: int = 0
+    """How many diagnostics the p-value takes into account."""
+    stability: float | None = None

@@ -1,0 +1,231 @@
+"""The plan: everything that decides a run, as sparse TOML or a Python value.
+
+Same plan and seed, same tasks, same proposals, same decisions. Rounds and trees are settings of it.
+"""
+
+import operator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field, field_validator, model_validator
+
+from coevolve.core.names import lookup
+from coevolve.core.rollout import Value
+from coevolve.harness.budget import Amount, Budget
+from coevolve.harness.checked import checked, read_toml
+from coevolve.harness.filters import Filter
+from coevolve.harness.harness import OWN_REWARD
+from coevolve.harness.patch import FACTORS
+from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import BacktestRule, DiagnosticRule, GateRule
+
+PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
+"""Plans that come with the package, by name."""
+
+Metric = Literal["valid", "optimal", "reward"]
+
+
+class Target(Value):
+    """What a run is to become good at: dev, gate and test tasks are drawn from it."""
+
+    knobs: dict[str, float] = {}
+    """What these tasks are generated from; the domain's defaults if empty."""
+    dev: int = Field(default=200, ge=8, le=1_000_000)
+    """Tasks that engineers see results of."""
+    gate: int = Field(default=300, ge=8, le=1_000_000)
+    """Tasks that decide; no engineer sees them."""
+    samples: int = Field(default=1, ge=1, le=1_024)
+    """Answers to each task."""
+    temperature: float = Field(default=0.0, ge=0, le=5)
+    max_tokens: int = Field(default=256, ge=1, le=1_000_000)
+
+
+class Objective(Value):
+    """What the gate decides by."""
+
+    metric: Metric = "valid"
+    protect: tuple[Metric, ...] = ("optimal",)
+    """Metrics that must not fall beyond noise, whatever the other one does."""
+
+    @field_validator("protect")
+    @classmethod
+    def _distinct(cls, protect: tuple[Metric, ...]) -> tuple[Metric, ...]:
+        return tuple(dict.fromkeys(protect))
+
+
+class Plan(Value):
+    """A run: a lineage of versions, each its parent plus one patch."""
+
+    name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")
+    domain: str = "lake"
+    policy: str = "pocket"
+    """What training starts from."""
+    style: str = ""
+    """Prompt style of the domain; if empty, the one that the policy was taught."""
+    seed: int = 0
+
+    target: Target = Target()
+    objective: Objective = Objective()
+
+    start: Literal["default", "random"] = "default"
+    """Where the first version takes the knobs from that `knobs` does not name."""
+    knobs: dict[str, float] = {}
+    """What the first version trains on."""
+    reward: str = OWN_REWARD
+    """An expression over the domain's reward components and facts of a rollout."""
+    filters: tuple[Filter, ...] = ()
+    """Which rollouts the first version learns from."""
+    recipe: Recipe = Recipe()
+    lessons: float = Field(default=0.0, ge=0, lt=1)
+    """Share of training tasks that are lessons in engineering, for a trainee that engineers."""
+
+    versions: int = Field(default=3, ge=1, le=10_000)
+    """How many are trained, the first and merges among them; controls are not counted."""
+    width: int = Field(default=1, ge=1, le=64)
+    """How many grow from one parent at the same time."""
+    start_from: Literal["parent", "base"] = "parent"
+    """Where a version's training starts: at its parent's checkpoint, or at `policy`."""
+    accept: Literal["no worse", "better", "higher"] = "no worse"
+    """What the gate asks of a version; `higher` looks at the score alone, to be compared with."""
+    control: bool = False
+    """Train the parent's harness beside the patched ones, for as many rollouts."""
+
+    engineers: tuple[str, ...] = Field(default=("frontier",), min_length=1)
+    """Who proposes, in order of preference: rules, a rule for knobs, policy (the checkpoint
+    itself), base (the untrained one), smollm2, an address, or one from an installed package."""
+    factors: tuple[str, ...] = ("knobs",)
+    """What may be patched; ["all"] for everything. Models are asked in the form of the paper
+    where it is knobs alone, and given tools otherwise."""
+    candidates: int = Field(default=6, ge=1, le=64)
+    """How many patches are backtested at most in a generation."""
+    context: tuple[str, ...] = ("F", "G", "H:no-default", "T:bookkeeping")
+    """What models that design knobs are shown."""
+    answer: Literal["edits", "whole"] = "edits"
+    """What they answer with: local edits of the knobs, or a whole configuration."""
+    reach: float = Field(default=0.15, gt=0, le=1)
+    """Trust region: how far knobs may move in a version, as a share of their range."""
+    patience_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    """Seconds that an engineer may take; after that the run goes on without it."""
+    prices: tuple[Amount, Amount] = (0.0, 0.0)
+    """Of a model behind an address: money per million tokens read, and written."""
+
+    gate: GateRule = GateRule()
+    backtest: BacktestRule = BacktestRule()
+    budget: Budget = Budget()
+    approval: tuple[Literal["diagnosis", "design", "backtest", "completion"], ...] = ()
+    """Where the run waits for a person."""
+    asks_after: int = Field(default=0, ge=0)
+    """Failures in a row after which a person has to approve every design; 0: never."""
+    learn: bool = False
+    """Whether verdicts become skills, and new diagnostics are tried."""
+    skills: Path | None = None
+    """Folder of the skills that are used and added to; `skills` beside the run if not given."""
+    diagnostic: DiagnosticRule = DiagnosticRule()
+    """When a new diagnostic is believed."""
+
+    engine: str = "trl"
+    """What trains: trl, command:PROGRAM, or one from an installed package."""
+    processes: int = Field(default=1, ge=1, le=1_024)
+    """That a version trains with, side by side."""
+    sandbox: Literal["", "bubblewrap", "none"] = Field(default="", exclude_if=operator.not_)
+    """The wall around code that a model wrote; if empty, as the machine is set up, and a
+    record does not mention it."""
+
+    @field_validator("factors")
+    @classmethod
+    def _known(cls, factors: tuple[str, ...]) -> tuple[str, ...]:
+        if factors == ("all",):
+            return tuple(FACTORS)
+        for name in factors:
+            lookup("factor", name, FACTORS)
+        if not factors:
+            raise ValueError('name at least one, or "all"')
+        return factors
+
+    @model_validator(mode="after")
+    def _apart(self) -> "Plan":
+        if self.objective.metric in self.objective.protect:
+            others = tuple(one for one in self.objective.protect if one != self.objective.metric)
+            apart = self.objective.model_copy(update={"protect": others})
+            object.__setattr__(self, "objective", apart)
+        return self
+
+    @property
+    def rollouts(self) -> int:
+        """What every version may draw in training, as many as the first."""
+        return self.recipe.steps * self.recipe.tasks * self.recipe.group
+
+    @property
+    def only_knobs(self) -> bool:
+        return self.factors == ("knobs",)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}: {', '.join(self.engineers)} on {self.domain}"
+
+
+class Source(NamedTuple):
+    """Where a setting of a plan comes from."""
+
+    setting: str
+    value: Any
+    where: str
+
+
+def load_plan(word: str | Path, changes: Mapping[str, Any] | None = None) -> Plan:
+    """A preset by name, or a TOML file; errors name the field, the value and what is expected."""
+    path = plan_file(word)
+    return make_plan(merged(read_toml(path), changes or {}), str(path))
+
+
+def plan_file(word: str | Path) -> Path:
+    is_path = isinstance(word, Path) or "/" in word or word.endswith(".toml")
+    return Path(word) if is_path else lookup("plan", str(word), PRESETS)
+
+
+def make_plan(values: Mapping[str, Any], where: str) -> Plan:
+    """A plan from plain values."""
+    return checked(Plan, values, where)
+
+
+def explained(word: str | Path, changes: Mapping[str, Any]) -> list[Source]:
+    """Every setting of a plan, its value, and where that comes from."""
+    path = plan_file(word)
+    written, given = flat(read_toml(path)), flat(changes)
+    plan = flat(load_plan(word, changes).model_dump(mode="json"))
+    named = path.name if path in PRESETS.values() else str(path)
+    return [
+        Source(
+            name, value,
+            "command line" if within(name, given) else named if within(name, written)
+            else "default",
+        )
+        for name, value in plan.items()
+    ]  # fmt: skip
+
+
+def within(name: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a setting, or something inside it, was set."""
+    return name in settings or any(one.startswith(f"{name}.") for one in settings)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by their dotted names; tables of knobs stay whole."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping) and name != "knobs":
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged, everything else is replaced."""
+    found = dict(values)
+    for key, value in changes.items():
+        old = found.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        found[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return found

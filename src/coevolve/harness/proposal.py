@@ -1,0 +1,29 @@
+"""What an engineer says: a patch, or why there is none, and what saying it took."""
+
+from typing import Any
+
+from coevolve.core.rollout import Value
+from coevolve.harness.patch import Patch
+
+
+class Proposal(Value):
+    """One patch that somebody proposes, unchecked."""
+
+    patch: Patch | None = None
+    """None: nothing should change, or nothing can be used."""
+    words: str = ""
+    """What was said about it, where there is no patch to say it."""
+    skill: str = ""
+    """The skill that it comes from, if it comes from one."""
+    failure: str = ""
+    """Why there is no patch, if there should be one: an engineer's failure is data."""
+    shown: str = ""
+    """What a model was shown, word for word; empty for rules and for further answers to it."""
+    tokens: int = 0
+    """What a model read and wrote to make it."""
+    money: float = 0.0
+    """What that cost."""
+    calls: tuple[dict[str, Any], ...] = ()
+    """Everything that a model asked for on its way to the patch, and what it was told."""
+    diagnostics: tuple[dict[str, Any], ...] = ()
+    """What `harness.diagnostic.Diagnostic` takes: new ones, that are tried over history."""

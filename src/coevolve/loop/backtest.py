@@ -1,0 +1,252 @@
+"""Designs put to the test before they are trained: on what their parent has left behind.
+
+The parent's harness is always a candidate: a design that does not pass is not trained. Designs are
+taken in the order of the engineers' preference; of several for the knobs, those with most signal.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from coevolve.backtests.patch import backtest_patch
+from coevolve.core.errors import KnobError, UserError
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.domains.knobs import Knobs
+from coevolve.harness.backtest import Backtest
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch, patched
+from coevolve.harness.version import Version
+from coevolve.loop.begin import code_hash
+from coevolve.loop.measure import spent_on
+from coevolve.loop.propose import Design
+from coevolve.loop.run import Run
+from coevolve.loop.supervise import approve
+from coevolve.loop.train import equal, grow, own_tasks, seed_of
+from coevolve.store.lineage import Node
+from coevolve.store.paths import generation_place
+from coevolve.store.phases import Tests, Tried
+
+Test = Callable[[Design], Backtest]
+NOT_NEEDED = "not needed: others came first"
+
+
+def backtest(
+    run: Run, generation: int, parent: Node | None, designs: list[Design], refused: list[Tried]
+) -> list[Version]:
+    """The next versions of a parent: designs whose backtests passed, a control where the plan asks
+    for one, and the harness as it is where nothing passed and training goes on."""
+    place = generation_place(generation)
+    found = run.phase(place, "backtest", partial(tested, run, generation, parent, designs, refused))
+    run.say(f"generation {generation}: {found.words}")
+    words = {f"{one.author}, {one.patch.factor}": verdict_of(one) for one in found.tried}
+    note = approve(run, place, "backtest", {"words": found.words, "backtests": words})
+    taken = [] if note else [one for one in found.tried if not one.refused]
+    run.note = "\n".join(filter(None, (run.note, note)))
+    return list(versions_of(run, generation, parent, taken))
+
+
+def versions_of(
+    run: Run, generation: int, parent: Node | None, taken: Sequence[Tried]
+) -> Iterator[Version]:
+    """The versions of a generation, as they are recorded."""
+    before, plan = run.harness(parent), run.plan
+    number = parent.number if parent else None
+
+    def version(**facts: Any) -> Version:
+        given = {"number": len(run.lineage.nodes), "generation": generation, "parent": number}
+        return grow(run, Version(**{**given, **facts}), code_hash())
+
+    if (plan.control and taken) or (plan.start_from == "parent" and not taken):
+        author = parent.version.author if parent else "start"
+        yield version(harness=before, author=author, control=bool(taken))
+    for one in taken:
+        harness = patched(before, one.patch)
+        yield version(patch=one.patch, harness=harness, author=one.author, skill=one.skill)
+
+
+def tested(
+    run: Run,
+    generation: int,
+    parent: Node | None,
+    designs: Sequence[Design],
+    refused: Sequence[Tried],
+) -> Tests:
+    """Which designs pass, which are taken, and why the others are not."""
+    began, rollouts = time.monotonic(), list[Rollout]()
+    other = stand_in(run, generation, parent)
+    test = tester(
+        run, generation, other.harness if other else run.harness(parent), parent, rollouts
+    )
+    found = {id(one): test(one) for one in knobs_first(designs)}
+    room = min(run.plan.width, run.plan.versions - run.lineage.counted)
+    taken: list[Design] = []
+    for one in by_signal(designs, found):
+        if len(taken) == room:
+            break
+        if id(one) not in found:
+            found[id(one)] = test(one)
+        if found[id(one)].passed:
+            taken.append(one)
+    if other and not taken:
+        designs, taken = [*designs, other], [other]
+    tried = [tried_of(one, found.get(id(one)), one in taken) for one in designs]
+    return Tests(
+        words=told(tried, taken),
+        tried=(*tried, *refused),
+        spent=spent_on(rollouts, began),
+    )
+
+
+def knobs_first(designs: Sequence[Design]) -> list[Design]:
+    """Designs of knobs, if the first of all is one: they are compared with each other."""
+    knobs = [one for one in designs if one.patch.factor == "knobs"]
+    return knobs if knobs and designs[0] is knobs[0] else []
+
+
+def by_signal(designs: Sequence[Design], found: dict[int, Backtest]) -> list[Design]:
+    """The order in which designs are taken: as preferred, but knobs with more signal first."""
+
+    def signal(one: Design) -> float:
+        known = found[id(one)].measures.get("signal_after")
+        return known.value if known else 0.0
+
+    probed = sorted((one for one in designs if id(one) in found), key=signal, reverse=True)
+    return [*probed, *(one for one in designs if id(one) not in found)]
+
+
+def tried_of(one: Design, found: Backtest | None, taken: bool) -> Tried:
+    why = ""
+    if not taken:
+        passed = found is None or found.passed
+        why = NOT_NEEDED if passed else f"rejected by its backtest: {found.words if found else ''}"
+    return Tried(
+        author=one.author, patch=one.patch, asked=one.asked, skill=one.skill, refused=why,
+        backtest=found,
+    )  # fmt: skip
+
+
+def verdict_of(one: Tried) -> str:
+    return one.refused or (one.backtest.words if one.backtest else "taken")
+
+
+def told(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
+    """The decision in words."""
+    lines = [
+        f"{one.author} ({one.patch.factor}): {one.backtest.words}" for one in tried if one.backtest
+    ]
+    if taken:
+        why = f"taken: {', '.join(f'{one.author} ({one.patch.factor})' for one in taken)}"
+    else:
+        why = "nothing passed: the harness stays as it is" if tried else "nothing else to try"
+    return ". ".join([why, *(["; ".join(lines)] if lines else [])])
+
+
+def tester(
+    run: Run, generation: int, harness: Harness, parent: Node | None, rollouts: list[Rollout]
+) -> Test:
+    """How a design of a parent is tested; where knobs change, the parent's policy answers a few new
+    tasks, which are added to `rollouts`."""
+    rule, seen = run.plan.backtest, set[str]()
+    number = parent.number if parent else None
+    policy = run.lineage.policy(number)
+    seed = derive(run.plan.seed, "engineer", generation - 1)
+
+    def probe(knobs: Knobs) -> list[Rollout]:
+        name = f"{generation:02d}-{name_of(knobs)}"
+        place = run.paths.probes(number, name)
+        found = run.gauge.probe(policy, knobs, rule, harness.recipe, generation - 1, place)
+        rollouts.extend(() if name in seen else found)
+        seen.add(name)
+        return found
+
+    def test(one: Design) -> Backtest:
+        try:
+            if one.patch.factor not in ("reward", "filters"):
+                own_tasks(
+                    run.gauge.domain, one.harness.knobs, equal(run.plan, one.harness.recipe),
+                    seed_of(run.plan, generation), run.plan.lessons,
+                )  # fmt: skip
+            return backtest_patch(
+                one.patch, harness, number, run.ledger.folder, run.gauge.domain, probe, rule, seed
+            )
+        except KnobError as error:
+            words = f"its tasks cannot be made: {error}"
+            return Backtest(passed=False, words=words, prediction="unclear")
+
+    return test
+
+
+def foretold(run: Run, generation: int, parent: Node | None) -> Callable[[Patch], dict[str, Any]]:
+    """The same for an engineer that asks: what costs no rollouts."""
+    test = tester(run, generation, run.harness(parent), parent, [])
+
+    def answer(patch: Patch) -> dict[str, Any]:
+        if patch.factor == "knobs":
+            return {"words": "knobs are probed with new tasks, once they are proposed"}
+        found = test(Design(patch, patched(run.harness(parent), patch), patch.author))
+        return {"passed": found.passed, "words": found.words, "prediction": found.prediction}
+
+    return answer
+
+
+def stand_in(run: Run, generation: int, parent: Node | None) -> Design | None:
+    """Where the parent's tasks cannot be made any more: the latest knobs of which they can, in its
+    place. An error if there are none."""
+    if run.plan.start_from == "base" or not (problem := unmade(run, generation, parent, None)):
+        return None
+    for past in reversed(run.lineage.versions):
+        knobs = past.harness.knobs
+        if not unmade(run, generation, parent, knobs):
+            words = f"The knobs of version {past.number} stand in, since {problem}"
+            patch = Patch(factor="knobs", value=knobs, hypothesis=words, author=past.author)
+            return Design(patch, patched(run.harness(parent), patch), past.author)
+    raise KnobError(problem)
+
+
+def unmade(run: Run, generation: int, parent: Node | None, knobs: dict[str, float] | None) -> str:
+    """Why tasks to probe, and those of the next version, cannot be made; empty if they can."""
+    harness, plan, domain = run.harness(parent), run.plan, run.gauge.domain
+    chosen = harness.knobs if knobs is None else knobs
+    try:
+        if plan.backtest.on:
+            run.gauge.probe_tasks(domain.space.parse(chosen), plan.backtest, generation - 1)
+        recipe = equal(plan, harness.recipe)
+        own_tasks(domain, chosen, recipe, seed_of(plan, generation), plan.lessons)
+    except KnobError as error:
+        return str(error)
+    return ""
+
+
+def merge(run: Run, generation: int) -> list[Version]:
+    """Two kept siblings that changed different factors, united: a version of its own."""
+    lineage = run.lineage
+    done = {version.merged for version in lineage.versions}
+    kept = [(one, one.patch) for one in lineage.versions if one.verdict == "kept" and one.patch]
+    for (one, first), (other, second) in combinations(kept, 2):
+        pair = (one.number, other.number)
+        if one.parent != other.parent or first.factor == second.factor or pair in done:
+            continue
+        better = lineage.score(lineage.nodes[one.number]) >= lineage.score(
+            lineage.nodes[other.number]
+        )
+        base, patch = (one, second) if better else (other, first)
+        harness = patched(base.harness, patch)
+        try:
+            harness.recipe.check(run.plan.processes)
+        except UserError:  # each goes with their parent's values, and not with the other's
+            continue
+        version = Version(
+            number=len(lineage.nodes), generation=generation, parent=base.number, merged=pair,
+            harness=harness, author="merge",
+        )  # fmt: skip
+        run.say(f"version {version.number}: merges versions {pair[0]} and {pair[1]}")
+        return [grow(run, version, code_hash())]
+    return []
+
+
+def name_of(knobs: Knobs) -> str:
+    """The same for the same values."""
+    return f"{derive(0, *(f'{name}={value!r}' for name, value in knobs.items())):016x}"

@@ -1,0 +1,122 @@
+"""The beginning of a lineage: the first policy measured, the first version trained and judged.
+
+Where better is asked for, that version is trained and measured again: what sets trainings apart
+that differ by their seed alone is noise, which later versions have to exceed.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import coevolve
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import digest
+from coevolve.engineers.library import SkillLibrary
+from coevolve.harness.budget import Spent
+from coevolve.harness.version import Version
+from coevolve.loop.gate import change_of
+from coevolve.loop.judge import judge
+from coevolve.loop.measure import on_gate, spent_on
+from coevolve.loop.noise import spread_of
+from coevolve.loop.run import Run, first_harness
+from coevolve.loop.supervise import check_budget
+from coevolve.loop.train import Done, grow, job, train
+from coevolve.policies.weights import weights_of
+from coevolve.store.jobs import result_of
+from coevolve.store.paths import RUN, version_place
+from coevolve.store.phases import Begin, Noise
+
+CODE = (".py", ".toml")
+
+
+@cache
+def code_hash() -> str:
+    """Of everything in the package that decides something."""
+    folder = Path(coevolve.__file__).parent
+    files = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    parts = [part for file in files for part in (str(file.relative_to(folder)), file.read_bytes())]
+    return digest(*parts).hex()
+
+
+def begin(run: Run) -> None:
+    """The first policy, the first version, and the noise between trainings."""
+    hold_to_weights(run)
+    run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
+    check_budget(run, version_place(0), "version", "train")
+    first = Version(number=0, parent=None, harness=first_harness(run.plan, run.gauge))
+    first = grow(run, first, code_hash())
+    asks_better = run.plan.accept == "better"
+    count = run.plan.gate.twins if asks_better else 0
+    twins = {run.paths.twin(number): job(run, first, number) for number in range(1, count + 1)}
+    train(run, [first], twins)
+    if asks_better:
+        run.say(run.phase(RUN, "noise", lambda: noise(run, list(twins))).words)
+    judge(run, [first])
+
+
+def hold_to_weights(run: Run) -> None:
+    """Refuse to go on from other weights than the run began with; say so where the code is
+    another. The skills that a run begins with are its own copy, so that what others learn
+    meanwhile does not disturb it."""
+    weights = weights_of(run.plan.policy)
+
+    def work() -> Begin:
+        library = run.plan.skills or run.paths.library
+        if library.exists() and not library.is_dir():
+            raise UserError(f"{library} is no folder; skills are kept as files in one")
+        found = SkillLibrary(library).copied(run.paths.skills)
+        return Begin(code=code_hash(), weights=weights, skills=tuple(sorted(found.skills)))
+
+    begun = run.phase(RUN, "begin", work)
+    if begun.weights != weights:
+        raise UserError(
+            f"the weights of {run.plan.policy} are not those that this run began with; put them "
+            "back, or begin another run"
+        )
+    if begun.code != code_hash():
+        run.say("the code has changed since this run was begun: versions may differ by that, too")
+
+
+def noise(run: Run, twins: Sequence[Path]) -> Noise:
+    """What repeating the first version changes. Greedy answers are the same every time: they are
+    not drawn again."""
+    began, gate, plan = time.monotonic(), run.gauge.gate, run.plan
+    draws = range(1, plan.gate.repeats + 1) if plan.target.temperature else ()
+    repeated = [repeat(run, draw) for draw in draws]
+    spent = [spent_on([one for rollouts in repeated for one in rollouts], began)]
+    trained = []
+    for folder in twins:
+        twin = result_of(folder, Done)
+        assert twin is not None
+        spent += [twin.train.spent, twin.dev.spent, twin.gate.spent]
+        trained.append(run.gauge.measure(twin.train.result.policy, gate, folder / "gate"))
+    found = noise_of(run.gate(0), repeated, trained, plan.seed, plan.objective.metric)
+    return found.model_copy(update={"spent": sum(spent, Spent())})
+
+
+def noise_of(
+    first: Sequence[Rollout],
+    repeats: Sequence[Sequence[Rollout]],
+    twins: Sequence[Sequence[Rollout]],
+    seed: int,
+    metric: str = "valid",
+) -> Noise:
+    """What repeated evaluations, and repeated trainings, of the first version differ by."""
+    repeated = tuple(change_of(first, again, seed, metric) for again in repeats)
+    trained = tuple(change_of(first, again, seed, metric) for again in twins)
+    spread = spread_of(trained)
+    told = ", ".join(f"{one.mean:+.3f}" for one in trained) or "none"
+    words = (
+        f"training again with another seed changes the {metric} rate by {told}: taken for a spread "
+        f"of {spread.value:.3f} (evaluated again: "
+        f"{', '.join(f'{one.mean:+.3f}' for one in repeated) or 'the same'})"
+    )
+    return Noise(spread=spread.value, words=words, repeats=repeated, twins=trained)
+
+
+def repeat(run: Run, draw: int) -> list[Rollout]:
+    """The first version on the gate tasks again, with other draws."""
+    place = run.paths.noise(f"{draw:02d}")
+    return run.gauge.measure(run.lineage.policy(0), run.gauge.gate, place, draw)

@@ -1,0 +1,202 @@
+"""Putting a run together, from a plan or from the folder of one that was begun."""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coevolve.backtests.reward import check_names
+from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.domains.base import Domain
+from coevolve.domains.registry import get_domain
+from coevolve.engineering.engineer import TaughtEngineer
+from coevolve.engineers.agent import AgentEngineer
+from coevolve.engineers.base import Engineer
+from coevolve.engineers.context import MODULES
+from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.model import ModelEngineer
+from coevolve.engineers.registry import known_engineers, make_engineer
+from coevolve.engineers.rules import RulesEngineer
+from coevolve.engineers.search import GridSearch, RandomSearch
+from coevolve.engines.base import Engine, Observe
+from coevolve.engines.registry import get_engine
+from coevolve.harness.plan import Plan
+from coevolve.ledger.ledger import Ledger
+from coevolve.loop.measure import Gauge, gauge_of
+from coevolve.loop.run import Run, Say, Team, quiet
+from coevolve.loop.train import one_by_one
+from coevolve.policies.base import Policy
+from coevolve.policies.local import LocalPolicy
+from coevolve.policies.models import anywhere
+from coevolve.policies.registry import check_policy
+from coevolve.store.jobs import Work
+from coevolve.store.lineage import plan_of
+from coevolve.store.paths import Paths
+
+SEARCHES = {one.name: one for one in (RandomSearch, GridSearch)}
+MODELS = ("policy", "base")
+"""Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
+
+Refuse = Callable[[str, Collection[str]], None]
+"""As an engine's `check`: takes a policy and a domain's scripts."""
+
+
+class Own(NamedTuple):
+    """Parts of a run that its user brings, in the place of those that a plan names."""
+
+    engineers: Sequence[Engineer] = ()
+    domain: Domain | None = None
+
+    def named(self, plan: Plan) -> Plan:
+        """The plan with the names of these parts in it."""
+        changes: dict[str, Any] = {}
+        if self.engineers:
+            changes["engineers"] = tuple(one.name for one in self.engineers)
+        if self.domain:
+            changes["domain"] = self.domain.name
+        if self.domain and plan.processes > 1:
+            raise UserError(
+                f"processes = {plan.processes}: other processes do not know a domain that is given "
+                "as an object; set it to 1, or make the domain a package (coevolve new-domain)"
+            )
+        return plan.model_copy(update=changes)
+
+    def engine(self, plan: Plan) -> Engine:
+        if self.domain and plan.engine == "trl":
+            from coevolve.engines.trl.engine import TrlEngine
+
+            return TrlEngine({self.domain.name: self.domain})
+        return get_engine(plan.engine)
+
+
+PLANNED = Own()
+"""Nothing but what the plan names."""
+
+
+def create(
+    plan: Plan,
+    folder: Path,
+    observe: Observe | None = None,
+    say: Say = quiet,
+    engine: Engine | None = None,
+    work: Work | None = None,
+    own: Own = PLANNED,
+) -> Run:
+    """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
+    engine = engine or own.engine(plan)
+    check(plan, engine.check, own)
+    plan = found_anywhere(plan)
+    ledger = Ledger.create(folder.resolve(), plan.model_dump(mode="json"))
+    return assembled(plan_of(ledger), ledger, engine, observe, say, work, own)
+
+
+def reopen(
+    folder: Path,
+    observe: Observe | None = None,
+    say: Say = quiet,
+    engine: Engine | None = None,
+    work: Work | None = None,
+    versions: int | None = None,
+    own: Own = PLANNED,
+) -> Run:
+    """A run that was begun; one that is to have more versions than planned is extended."""
+    ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
+    plan = plan_of(ledger)
+    if versions is not None and versions != plan.versions:
+        if versions < plan.versions:
+            raise UserError(
+                f"versions = {versions}: {folder} is planned with {plan.versions} already, and "
+                "what is trained stays; give a larger number"
+            )
+        ledger.note("extended", versions=versions)
+        plan = plan_of(ledger)
+    return assembled(plan, ledger, engine or own.engine(plan), observe, say, work, own)
+
+
+def assembled(
+    plan: Plan,
+    ledger: Ledger,
+    engine: Engine,
+    observe: Observe | None,
+    say: Say,
+    work: Work | None,
+    own: Own,
+) -> Run:
+    """The parts of a run, put together."""
+    paths = Paths(ledger.folder)
+    gauge = gauge_of(plan, paths, own.domain)
+    work = work or one_by_one(engine, gauge, observe)
+    return Run(plan, ledger, gauge, team_of(plan, gauge, paths, own), work, say)
+
+
+def found_anywhere(plan: Plan) -> Plan:
+    """The same plan with models and folders that are found from any working directory."""
+    # A folder `policy` that lies about is no engineer.
+    engineers = tuple(anywhere(name) if "/" in name else name for name in plan.engineers)
+    changes = {"policy": anywhere(plan.policy), "engineers": engineers}
+    skills = {"skills": plan.skills.resolve()} if plan.skills else {}
+    return plan.model_copy(update={**changes, **skills})
+
+
+def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
+    """Refuse what no run can go by, before a folder is begun that could not be begun again."""
+    domain = own.domain or get_domain(plan.domain)
+    refuse(plan.policy, domain.scripts)
+    if plan.style:
+        lookup("prompt style", plan.style, {name: name for name in domain.styles})
+    domain.space.parse(plan.target.knobs)
+    domain.space.parse(plan.knobs)
+    check_names(plan.reward, domain)
+    plan.recipe.check(plan.processes)
+    if plan.budget.money is not None and not any(plan.prices):
+        raise UserError(
+            f"budget.money = {plan.budget.money:g}, but prices = [0, 0]: nothing costs anything; "
+            "give the money per million tokens read and written"
+        )
+    for name in plan.engineers if not own.engineers else ():
+        if not is_model(name):
+            known = (*MODELS, "smollm2", RulesEngineer.name, *SEARCHES, *known_engineers())
+            lookup("engineer", name, dict.fromkeys(known))
+        elif name not in MODELS:
+            check_policy(name, domain)
+    for name in plan.context:
+        lookup("context module", name, MODULES)
+    return domain
+
+
+def is_model(name: str) -> bool:
+    return name in (*MODELS, "smollm2") or "/" in name
+
+
+def team_of(plan: Plan, gauge: Gauge, paths: Paths, own: Own = PLANNED) -> Team:
+    """How to make the engineers of a checkpoint."""
+    if own.engineers:
+        return lambda checkpoint: {one.name: partial(given, one) for one in own.engineers}
+
+    def one(name: str, checkpoint: str) -> Engineer:
+        library = SkillLibrary(paths.skills)
+        if name == RulesEngineer.name:
+            return RulesEngineer(library)
+        if name in SEARCHES:
+            return SEARCHES[name]()
+        if not is_model(name):
+            return make_engineer(name)
+        source = {"policy": checkpoint, "base": plan.policy}.get(name, name)
+        return model_engineer(name, gauge.load(source)[0], plan, library)
+
+    return lambda checkpoint: {name: partial(one, name, checkpoint) for name in plan.engineers}
+
+
+def given(engineer: Engineer) -> Engineer:
+    return engineer
+
+
+def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary) -> Engineer:
+    """A model as an engineer: with tools, or, where knobs alone may change, asked the way it was
+    taught, or else in plain words."""
+    if not plan.only_knobs:
+        return AgentEngineer(name, policy, library)
+    if isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table":
+        return TaughtEngineer(name, policy)
+    return ModelEngineer(name, policy, plan.context, plan.answer)

@@ -1,0 +1,72 @@
+"""The test split, opened once: what a run has achieved, on tasks that nothing was decided by.
+
+Invariant: whatever was measured the first time is what every later question is answered with.
+"""
+
+import time
+
+from coevolve.core.errors import UserError
+from coevolve.core.rollout import Rollout
+from coevolve.core.splits import Split
+from coevolve.evaluation.clusters import rate_of
+from coevolve.evaluation.paired import by_task, paired
+from coevolve.ledger.events import STATES, Event
+from coevolve.ledger.ledger import Ledger
+from coevolve.loop.measure import Gauge, spent_on
+from coevolve.store.lineage import Lineage, lineage_of
+from coevolve.store.paths import RUN, Paths
+from coevolve.store.phases import Final, Tested
+
+ENDS = ("done", "stopped")
+METRICS = ("valid", "optimal")
+
+
+def final(ledger: Ledger, gauge: Gauge, count: int) -> Final:
+    """The first policy and the last one on test tasks."""
+    end = ended(ledger)
+    if end is None:
+        raise UserError(
+            f"{ledger.folder} is {ledger.state()}: the test split is opened once, when a run has "
+            f"ended; `coevolve resume {ledger.folder}` goes on with it"
+        )
+    policies = {"first": gauge.plan.policy, "last": str(end.payload["policy"])}
+
+    def work() -> Final:
+        began = time.monotonic()
+        tasks = gauge.held_out(Split.TEST, count, "final")
+        # Each policy once: where nothing is better than no training, they are the same.
+        places = {policy: name for name, policy in reversed(policies.items())}
+        asked = {
+            policy: gauge.measure(policy, tasks, Paths(ledger.folder).final / name)
+            for policy, name in places.items()
+        }
+        first, last = (asked[policies[name]] for name in ("first", "last"))
+        return Final(
+            tasks=len(tasks),
+            words=str(end.payload.get("words", "")),
+            first=tested(policies["first"], first),
+            last=tested(policies["last"], last),
+            change={
+                metric: paired(by_task(first, metric), by_task(last, metric)) for metric in METRICS
+            },
+            spent=spent_on([one for rollouts in asked.values() for one in rollouts], began),
+        )
+
+    ledger.phase(RUN, "final", lambda: work().model_dump(mode="json"))
+    if ledger.state() != end.kind:
+        ledger.note(end.kind, **end.payload)
+    found: Lineage = lineage_of(ledger)
+    assert found.final
+    return found.final
+
+
+def ended(ledger: Ledger) -> Event | None:
+    """How a run has ended, if it has and did not go on."""
+    events = [event for event in ledger.events() if event.phase != "final"]
+    last = next((one for one in reversed(events) if one.kind in STATES), None)
+    return last if last and last.kind in ENDS and "policy" in last.payload else None
+
+
+def tested(policy: str, rollouts: list[Rollout]) -> Tested:
+    rates = {metric: rate_of(rollouts, metric).as_json() for metric in METRICS}
+    return Tested(policy=policy, rates=rates)

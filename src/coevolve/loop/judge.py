@@ -1,0 +1,183 @@
+"""Judging versions: each by the plan's rule, against its control or its parent."""
+
+from collections.abc import Sequence
+
+from coevolve.core.errors import EvidenceError
+from coevolve.evaluation.paired import Difference
+from coevolve.evidence.health import Health, readings_at
+from coevolve.harness.version import Version
+from coevolve.loop.gate import Rules, Ruling, Side, better, compared, higher, no_worse_than_best
+from coevolve.loop.noise import spread_of
+from coevolve.loop.run import Run
+from coevolve.loop.supervise import approve
+from coevolve.loop.train import done
+from coevolve.store.lineage import Lineage
+from coevolve.store.paths import version_place
+from coevolve.store.phases import Beside, Best, Gate, Scores
+
+
+def judge(run: Run, versions: Sequence[Version]) -> None:
+    """Give versions their verdicts; a person may end the run then, which keeps them."""
+    for version in versions:
+        place = version_place(version.number)
+        verdict = run.phase(place, "gate", lambda one=version: judged(run, one))  # type: ignore[misc]
+        run.say(f"version {version.number}: {verdict.words}")
+        facts = {"verdict": verdict.words, "policy": run.lineage.policy(version.number)}
+        note = approve(run, place, "completion", facts)
+        run.note = "\n".join(filter(None, (run.note, note)))
+
+
+def judged(run: Run, version: Version) -> Gate:
+    """The verdict on a version, how it compares to no training, and what is best now."""
+    health = run.health([version.patch.metric] if version.patch else [])
+    check_asked(health)
+    control = control_of(run, version)
+    against = version.parent if control is None else control
+    rules = rules_of(run, version, against)
+    before = side(run, health, against)._replace(gate=run.reference(against))
+    after = side(run, health, version.number)
+    if version.number == 0 and run.plan.accept != "no worse":
+        found = root(before, after, rules)
+    elif run.plan.accept == "higher":
+        found = higher(before, after, rules)
+    elif run.plan.accept == "better":
+        found = better(before, after, rules, version.patch)
+    else:
+        best = best_before(run, version)
+        among = 1 + sum(one.valid for one in run.lineage.versions)
+        strongest = None if best == against else side(run, health, best)
+        found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
+    words = found.words if control is None else f"{found.words} (against control {control})"
+    scores = done(run, version.number).gate
+    beside = better(side(run, health, None), after, rules._replace(among=version.number + 1))
+    if found.kept and control is not None:
+        words = f"{words}; beside the untrained policy {beside.change.words}"
+    return Gate(
+        verdict=found.verdict,
+        words=words,
+        scores=scores,
+        against=against,
+        change=found.change,
+        protected=found.protected,
+        broken=found.broken,
+        blocking=tuple(after.blocking),
+        moved=found.moved,
+        spread=rules.spread.value,
+        among=rules.among,
+        base=Beside(
+            better=beside.kept,
+            words=beside.words.removeprefix(f"{beside.verdict}: "),
+            change=beside.change,
+        ),
+        best=best_after(run, version, found, scores, beside),
+        spent=scores.spent,
+    )
+
+
+def rules_of(run: Run, version: Version, against: int | None) -> Rules:
+    """What a version is judged by; `against` another one, as others were before it."""
+    before = [one.gate for one in run.lineage.nodes[: version.number] if one.gate]
+    among = 1 + sum(one.against == against for one in before) - (against == 0)
+    spread = spread_of(repeated_trainings(run.lineage))
+    return Rules(run.plan.gate, run.plan.objective, spread, max(1, among), run.plan.seed)
+
+
+def repeated_trainings(lineage: Lineage) -> list[Difference]:
+    """Differences between trainings that differ by their seed alone: twins of the first version,
+    and controls where every version begins with the first policy."""
+    found = list(lineage.noise.twins) if lineage.noise else []
+    if lineage.plan.start_from == "base":
+        controls = (one for one in lineage.nodes if one.version.control and one.gate)
+        found += [one.gate.change for one in controls if one.gate]
+    return found
+
+
+def root(before: Side, after: Side, rules: Rules) -> Ruling:
+    """Where a lineage begins is not judged."""
+    found = compared(before, after, rules)
+    rate = sum(one.outcome.valid for one in after.gate) / len(after.gate)
+    words = f"root: {rate:.1%} of {len(after.gate)} attempts at gate tasks are valid"
+    return found._replace(verdict="root", words=words)
+
+
+def control_of(run: Run, version: Version) -> int | None:
+    """The control of a version's generation, if there is one beside it."""
+    if version.control:
+        return None
+    beside = (
+        one.number for one in run.lineage.versions
+        if one.control and one.generation == version.generation
+    )  # fmt: skip
+    return next(beside, None)
+
+
+def best_before(run: Run, version: Version) -> int | None:
+    """The strongest checkpoint before a version, the first policy included: many small falls must
+    not add up."""
+    base, metric = run.lineage.base, run.plan.objective.metric
+    assert base
+    earlier = [one for one in run.lineage.strongest if one.number < version.number]
+    if not earlier or run.lineage.score(earlier[0]) <= base.mean(metric):
+        return None
+    return earlier[0].number
+
+
+def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside: Ruling) -> Best:
+    """What the run would end with, given a verdict that is not recorded yet."""
+    lineage, metric = run.lineage, run.plan.objective.metric
+    assert lineage.base
+    untrained = (
+        f"{lineage.base.mean(metric):.1%} of {lineage.base.n} attempts at gate tasks are {metric} "
+        "without any training"
+    )
+    kept = found.verdict in ("kept", "root")
+    if run.plan.accept == "no worse":
+        front = lineage.front
+        number = version.number if kept else front.number if front else None
+        if kept and front and front.version.generation == version.generation:
+            number = front.number if lineage.score(front) >= scores.mean(metric) else number
+        which = "no version was kept" if number is None else f"version {number} was kept last"
+        return Best(version=number, words=f"{which}; {untrained}")
+    ranked = [
+        (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.words)
+        for one in lineage.strongest
+        if one.gate
+    ]
+    if kept:
+        ranked.append((-scores.mean(metric), version.number, beside.kept, beside.change.words))
+    ranked.sort()
+    for _, number, is_better, words in ranked:
+        if is_better or run.plan.accept == "higher":
+            return Best(
+                version=number,
+                words=f"version {number} beside no training: {words}; {untrained}"
+                if run.plan.accept == "higher"
+                else f"version {number} is better than no training: {words}; {untrained}",
+            )
+    strongest = (
+        f"; version {ranked[0][1]}, the strongest with {-ranked[0][0]:.1%}: {ranked[0][3]}"
+        if ranked
+        else ""
+    )
+    words = f"no version is better than no training: {untrained}{strongest}"
+    return Best(version=None, words=words)
+
+
+def check_asked(health: Health) -> None:
+    """A version is not judged while something that could block it cannot be asked."""
+    for finding in health.findings:
+        if finding.diagnostic.blocks and finding.error:
+            raise EvidenceError(
+                f"diagnostic '{finding.diagnostic.name}' blocks promotion and cannot be asked: "
+                f"{finding.error}; the run goes on with `coevolve resume` once it can"
+            )
+
+
+def side(run: Run, health: Health, number: int | None) -> Side:
+    """What is known of a version: its gate rollouts, and what diagnostics say of it."""
+    if number is None:
+        return Side(run.gate(None))
+    train = run.lineage.nodes[number].train
+    assert train
+    readings = readings_at(health.findings, number)
+    return Side(run.gate(number), readings, health.blocking(number), train.result.stopped)

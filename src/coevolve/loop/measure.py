@@ -1,0 +1,194 @@
+"""Checkpoints of a run, measured: fixed dev and gate tasks, fresh probe tasks, kept on disk.
+
+What was measured once is read back, never asked again: a resumed run sees the same rollouts.
+Invariant: checkpoints are named as they are recorded, so that a run that was moved finds its own.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.domains.registry import get_domain
+from coevolve.domains.turns import has_turns
+from coevolve.engineers.cases import choose_cases
+from coevolve.evaluation.attempts import attempts
+from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
+from coevolve.harness.budget import Spent
+from coevolve.harness.plan import Plan
+from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import BacktestRule
+from coevolve.policies.base import Completion, Policy, Prompt, Sampling, tokens
+from coevolve.policies.registry import get_policy
+from coevolve.sandbox.bubblewrap import choose
+from coevolve.store.cells import cells_of
+from coevolve.store.paths import Paths
+from coevolve.store.phases import Dev, Scores, scores_of
+
+BATCH = 256
+CASES = 4
+"""Failures that an engineer may look at."""
+TRIES = 4
+"""How often so many tasks are generated in search of different ones."""
+
+
+class Lazy:
+    """A policy that is loaded when it is first asked: what is on disk needs no model."""
+
+    def __init__(self, name: str, make: Callable[[], Policy]) -> None:
+        self.name, self.make = name, make
+
+    @cached_property
+    def policy(self) -> Policy:
+        return self.make()
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        return self.policy.answer(prompts, sampling)
+
+
+class Gauge:
+    """The held-out tasks of a run, and how a checkpoint is measured on them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        domain: Domain,
+        load: Callable[[str], tuple[Policy, str]],
+        paths: Paths | None = None,
+    ) -> None:
+        self.plan, self.domain, self._load, self.paths = plan, domain, load, paths
+        self.workers = os.cpu_count() or 1
+
+    def load(self, checkpoint: str) -> tuple[Policy, str]:
+        """A checkpoint by its recorded name, and the style that it is asked in."""
+        return self._load(self.paths.need(checkpoint) if self.paths else checkpoint)
+
+    @cached_property
+    def dev(self) -> list[Task]:
+        return self.held_out(Split.DEV, self.plan.target.dev)
+
+    @cached_property
+    def gate(self) -> list[Task]:
+        return self.held_out(Split.GATE, self.plan.target.gate)
+
+    def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
+        """Tasks for some use that stay the same for the whole run, and for every arm with the same
+        seed. Of tasks that ask the same thing one is taken: a model answers them alike, and
+        intervals count tasks as independent. There may be fewer than wanted."""
+        knobs = self.domain.space.parse(self.plan.target.knobs)
+        seed = derive(self.plan.seed, use, split.value)
+        found: dict[str, Task] = {}
+        for number in range(TRIES):
+            own = derive(seed, number) if number else seed
+            for task in self.domain.generate(knobs, count, own, split, self.workers):
+                found.setdefault(self.question(task), task)
+            if len(found) >= count:
+                break
+        return list(found.values())[:count]
+
+    def question(self, task: Task) -> str:
+        """What a task asks: its prompt, or the task itself where that is only the beginning."""
+        if has_turns(self.domain):
+            return task.id
+        return "\n".join(message.content for message in self.domain.prompt(task))
+
+    def measure(
+        self, checkpoint: str, tasks: list[Task], folder: Path, draw: int = 0
+    ) -> list[Rollout]:
+        """Attempts at every task; another `draw` draws other answers."""
+        chosen = self.plan.target
+        sampling = Sampling(
+            temperature=chosen.temperature,
+            max_tokens=chosen.max_tokens,
+            seed=derive(self.plan.seed, "measure", *([draw] if draw else [])),
+        )
+        return self.ask(checkpoint, tasks, sampling, chosen.samples, folder)
+
+    def probe(
+        self, checkpoint: str, knobs: Knobs, rule: BacktestRule, recipe: Recipe, number: int,
+        folder: Path,
+    ) -> list[Rollout]:  # fmt: skip
+        """Several attempts at fresh train tasks, drawn as in training; by number, other ones."""
+        seed, tasks = self.probe_seed(number), self.probe_tasks(knobs, rule, number)
+        sampling = Sampling(temperature=recipe.temperature, max_tokens=recipe.max_tokens, seed=seed)
+        return self.ask(checkpoint, tasks, sampling, rule.samples, folder)
+
+    def probe_seed(self, number: int) -> int:
+        return derive(self.plan.seed, "probe", number)
+
+    def probe_tasks(self, knobs: Knobs, rule: BacktestRule, number: int) -> list[Task]:
+        """Fresh train tasks; a `KnobError` if the knobs cannot make so many."""
+        seed = self.probe_seed(number)
+        return list(self.domain.generate(knobs, rule.tasks, seed, Split.TRAIN, self.workers))
+
+    def ask(
+        self, checkpoint: str, tasks: list[Task], sampling: Sampling, samples: int, folder: Path
+    ) -> list[Rollout]:
+        evaluation = Evaluation(
+            policy=checkpoint,
+            domain=self.domain.name,
+            source={"run": self.plan.name},
+            tasks=len(tasks),
+            tasks_hash=hash_of_tasks(tasks),
+            samples=samples,
+            batch=BATCH,
+            sampling=sampling,
+            style=self.style,
+            weights_hash="",
+        )
+        policy = Lazy(checkpoint, lambda: self.load(checkpoint)[0])
+        parts = EvaluationFolder(folder, evaluation)
+        found = attempts(
+            self.domain, policy, tasks, sampling,
+            style=self.style, samples=samples, batch=BATCH, parts=parts,
+        )  # fmt: skip
+        return list(found)
+
+    @cached_property
+    def style(self) -> str:
+        """The run's prompt style, or the one that its model was taught."""
+        return self.plan.style or self.load(self.plan.policy)[1]
+
+
+def gauge_of(plan: Plan, paths: Paths | None = None, own: Domain | None = None) -> Gauge:
+    """How the checkpoints of a run are loaded and measured; every process of a run begins here."""
+    if plan.sandbox:
+        choose(plan.sandbox)
+    domain = own or get_domain(plan.domain)
+    loaded: dict[str, tuple[Policy, str]] = {}
+
+    def load(name: str) -> tuple[Policy, str]:
+        """One checkpoint is kept in memory, the newest."""
+        if name not in loaded:
+            loaded.clear()
+            loaded[name] = get_policy(name, domain, plan.style, prices=plan.prices)
+        return loaded[name]
+
+    return Gauge(plan, domain, load, paths)
+
+
+def spent_on(rollouts: Sequence[Rollout], began: float) -> Spent:
+    """What was used up to make rollouts, since the clock said `began`."""
+    return Spent(rollouts=len(rollouts), tokens=tokens(rollouts), seconds=time.monotonic() - began)
+
+
+def on_dev(gauge: Gauge, policy: str, folder: Path, number: int) -> Dev:
+    """A checkpoint on dev tasks, as engineers see it."""
+    began = time.monotonic()
+    rollouts = gauge.measure(policy, gauge.dev, folder)
+    cases = choose_cases([one for one in rollouts if one.outcome.failure], CASES, number)
+    return Dev(cells=tuple(cells_of(rollouts)), cases=tuple(cases), spent=spent_on(rollouts, began))
+
+
+def on_gate(gauge: Gauge, policy: str, folder: Path, draw: int = 0) -> Scores:
+    """A checkpoint on gate tasks, in sum."""
+    began = time.monotonic()
+    rollouts = gauge.measure(policy, gauge.gate, folder, draw)
+    return scores_of(rollouts, spent_on(rollouts, began))

@@ -1,0 +1,210 @@
+"""Training versions: each is a job in its own folder, done here or anywhere else.
+
+    versions/NN/job.json     what is to be done
+    versions/NN/stage, dev, gate
+    versions/NN/result.json  what came of it
+
+Invariant: all versions of a run draw equally many rollouts in training, and what a version becomes
+follows from its job alone.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from coevolve.core.rollout import Value
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.engineering.mixing import with_lessons
+from coevolve.engines.base import Engine, Observe, Stage
+from coevolve.engines.registry import get_engine
+from coevolve.evidence.stages import stage_rollouts
+from coevolve.harness.budget import Spent
+from coevolve.harness.harness import Harness
+from coevolve.harness.plan import Plan
+from coevolve.harness.recipe import Recipe
+from coevolve.harness.version import Version
+from coevolve.loop.measure import Gauge, gauge_of, on_dev, on_gate
+from coevolve.loop.run import Run
+from coevolve.policies.weights import weights_of
+from coevolve.store.cells import cells_of
+from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
+from coevolve.store.lineage import lineage_of
+from coevolve.store.paths import Paths, version_place
+from coevolve.store.phases import Dev, Grown, Scores, Train
+
+WORK = "coevolve.loop.train:train_version"
+"""For a cluster."""
+
+
+class Job(Value):
+    """Everything that a version follows from."""
+
+    number: int
+    plan: Plan
+    harness: Harness
+    policy: str
+    """What training starts from, as it is recorded."""
+    seed: int
+
+
+class Done(Value):
+    """What came of a version."""
+
+    train: Train
+    dev: Dev
+    gate: Scores
+
+
+def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | None = None) -> None:
+    """All new versions, side by side where there is a cluster, and measured."""
+    jobs = {run.paths.version(one.number): job(run, one) for one in versions} | dict(twins or {})
+
+    def trained(number: int) -> Train:
+        run.say(f"version {number}: training on tasks by {run.lineage.versions[number].author}")
+        do(run.work, jobs)
+        return done(run, number).train
+
+    for one in versions:
+        place = version_place(one.number)
+        run.phase(place, "train", lambda one=one: trained(one.number))  # type: ignore[misc]
+        run.phase(place, "dev", lambda one=one: done(run, one.number).dev)  # type: ignore[misc]
+
+
+def grow(run: Run, version: Version, code: str) -> Version:
+    """Record a version before it is trained."""
+    place = version_place(version.number)
+    run.phase(place, "version", lambda: Grown(version=version, code=code))
+    return run.lineage.versions[version.number]
+
+
+def done(run: Run, number: int) -> Done:
+    found = result_of(run.paths.version(number), Done)
+    assert found is not None
+    return found
+
+
+def job(run: Run, version: Version, twin: int = 0) -> Job:
+    """What is to be done for a version; a twin of it differs by its seed."""
+    start = version.parent if run.plan.start_from == "parent" else None
+    return Job(
+        number=version.number,
+        plan=run.plan,
+        harness=version.harness,
+        policy=run.lineage.policy(start),
+        seed=seed_of(run.plan, version.generation, twin),
+    )
+
+
+def seed_of(plan: Plan, generation: int, twin: int = 0) -> int:
+    """What the training of a generation is drawn from. Versions that begin with the same policy
+    share a seed, so that they differ by their patch; twins differ by their seed."""
+    if twin:
+        return derive(plan.seed, "version", twin)
+    if plan.start_from == "parent":
+        return derive(plan.seed, "round", generation)
+    again = plan.control and generation > 0  # parent and patch are both trained anew
+    return derive(plan.seed, *(("generation", generation) if again else ("version",)))
+
+
+def do(work: Work, jobs: Mapping[Path, Job]) -> None:
+    """Have jobs done; those that are, are left alone."""
+    waiting = [folder for folder in jobs if result_of(folder, Done) is None]
+    for folder in waiting:
+        give(folder, jobs[folder])
+    if waiting:
+        work(waiting)
+
+
+def retrain(run: Run) -> list[int]:
+    """Train again every version whose checkpoint is gone, in order; what was measured stays."""
+    lineage, found = lineage_of(run.ledger), list[int]()
+    for node in lineage.nodes:
+        folder = run.paths.version(node.number)
+        if not node.train or Path(run.paths.find(node.policy)).exists():
+            continue
+        run.say(f"version {node.number}: its checkpoint is gone; training it again")
+        shutil.rmtree(folder / "stage", ignore_errors=True)
+        (folder / RESULT).unlink(missing_ok=True)
+        run.work([folder])
+        found.append(node.number)
+        again = weights_of(run.paths.find(node.policy))
+        if again != node.train.weights:
+            run.say(f"version {node.number}: its weights are not those of the first time")
+    return found
+
+
+def train_version(folder: Path) -> None:
+    """Do the job of a folder, with the engine that its plan names."""
+    found = job_of(folder, Job)
+    assert found is not None
+    do_job(folder, get_engine(found.plan.engine), None, None)
+
+
+def one_by_one(engine: Engine, gauge: Gauge, observe: Observe | None) -> Work:
+    """In this process, one version after the other."""
+
+    def work(folders: Sequence[Path]) -> None:
+        for folder in folders:
+            do_job(folder, engine, gauge, observe)
+
+    return work
+
+
+def do_job(folder: Path, engine: Engine, gauge: Gauge | None, observe: Observe | None) -> None:
+    """Do what is left of the job of a folder."""
+    if result_of(folder, Done):
+        return
+    found = job_of(folder, Job)
+    assert found is not None
+    paths = Paths(folder.parents[1])
+    gauge = gauge or gauge_of(found.plan, paths)
+    train = train_stage(engine, gauge.domain, found, folder / "stage", paths, observe)
+    policy = train.result.policy
+    dev = on_dev(gauge, policy, folder / "dev", found.number)
+    finish(folder, Done(train=train, dev=dev, gate=on_gate(gauge, policy, folder / "gate")))
+
+
+def train_stage(
+    engine: Engine, domain: Domain, job: Job, folder: Path, paths: Paths, observe: Observe | None
+) -> Train:
+    """Generate the tasks of a version and train on them.
+
+    Lessons in engineering among them are trained on, but are no evidence about the domain.
+    """
+    began, plan = time.monotonic(), job.plan
+    recipe = equal(plan, job.harness.recipe)
+    own = own_tasks(domain, job.harness.knobs, recipe, job.seed, plan.lessons)
+    tasks = with_lessons(own, recipe.steps * recipe.tasks, derive(job.seed, "tasks"))
+    stage = Stage(
+        kind="grpo", model=paths.need(job.policy), recipe=recipe, reward=job.harness.reward,
+        filters=job.harness.filters, style=plan.style, processes=plan.processes, seed=job.seed,
+        folder=folder, root=paths.folder,
+    )  # fmt: skip
+    found = engine.train(stage, tasks, observe)
+    spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)
+    return Train(
+        result=found.model_copy(update={"policy": paths.name(found.policy)}),
+        weights=weights_of(found.policy),
+        cells=tuple(cells_of(stage_rollouts(folder, own))),
+        spent=spent,
+    )
+
+
+def equal(plan: Plan, recipe: Recipe) -> Recipe:
+    """A recipe with as many steps as draw what the first version draws, at most."""
+    steps = max(1, plan.rollouts // (recipe.tasks * recipe.group))
+    return recipe.model_copy(update={"steps": steps})
+
+
+def own_tasks(
+    domain: Domain, knobs: Mapping[str, float], recipe: Recipe, seed: int, lessons: float = 0.0
+) -> list[Task]:
+    """What a stage with this seed trains on, but for lessons; a `KnobError` if that cannot be."""
+    count, workers = recipe.steps * recipe.tasks, os.cpu_count() or 1
+    wanted, drawn = count - round(lessons * count), derive(seed, "tasks")
+    return list(domain.generate(domain.space.parse(knobs), wanted, drawn, Split.TRAIN, workers))

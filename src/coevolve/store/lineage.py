@@ -1,0 +1,229 @@
+"""The lineage of a run: what its events add up to. There is one fold, and everybody reads it: the
+loop while it runs and resumes, commands, pages, SQL views and comparisons.
+
+Invariant: it follows from the plan and the recorded phases alone, whenever they are read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from coevolve.core.errors import LedgerError
+from coevolve.harness.budget import Spent
+from coevolve.harness.plan import Plan, make_plan
+from coevolve.harness.version import Version
+from coevolve.ledger.events import Event
+from coevolve.ledger.ledger import Ledger
+from coevolve.store.phases import (
+    Begin,
+    Best,
+    Check,
+    Dev,
+    Diagnose,
+    Final,
+    Gate,
+    Grown,
+    Learn,
+    Noise,
+    Phase,
+    Propose,
+    Scores,
+    Tests,
+    Train,
+    phase_of,
+)
+
+Kind = TypeVar("Kind", bound=Phase)
+
+
+@dataclass
+class Node:
+    """A version and all that is recorded of it."""
+
+    version: Version
+    train: Train | None = None
+    dev: Dev | None = None
+    gate: Gate | None = None
+
+    @property
+    def number(self) -> int:
+        return self.version.number
+
+    @property
+    def policy(self) -> str:
+        """Its checkpoint, relative to the run."""
+        assert self.train
+        return self.train.result.policy
+
+    @property
+    def spent(self) -> Spent:
+        phases = (one for one in (self.train, self.dev, self.gate) if one)
+        return sum((one.spent for one in phases), Spent())
+
+
+@dataclass
+class Generation:
+    """One round of proposals: who said what, and what became of it. The first has none."""
+
+    number: int
+    check: Check | None = None
+    diagnose: Diagnose | None = None
+    proposed: list[Propose] = field(default_factory=list)
+    """Several, where a person sent proposals back."""
+    tests: Tests | None = None
+    learn: Learn | None = None
+
+
+@dataclass
+class Lineage:
+    """All versions of a run."""
+
+    plan: Plan
+    begin: Begin | None = None
+    base: Scores | None = None
+    noise: Noise | None = None
+    final: Final | None = None
+    nodes: list[Node] = field(default_factory=list)
+    generations: list[Generation] = field(default_factory=list)
+
+    def take(self, event: Event) -> Phase:
+        """Add what a phase has recorded; the same again changes nothing."""
+        place, name = event.place or "", event.phase or ""
+        kind, _, number = place.partition("/")
+        phase = phase_of(name, event.payload, f"event {event.number} ({place} {name})")
+        if kind == "versions":
+            self.of_version(int(number), phase)
+        elif kind == "generations":
+            self.of_generation(int(number), name, phase)
+        else:
+            setattr(self, name, phase)
+        return phase
+
+    def of_version(self, number: int, phase: Phase) -> None:
+        match phase:
+            case Grown() if number == len(self.nodes):
+                self.nodes.append(Node(phase.version))
+            case Train():
+                self.nodes[number].train = phase
+            case Dev():
+                self.nodes[number].dev = phase
+            case Gate():
+                node = self.nodes[number]
+                node.gate = phase
+                judged = {"verdict": phase.verdict, "words": phase.words}
+                node.version = node.version.model_copy(update=judged)
+
+    def of_generation(self, number: int, name: str, phase: Phase) -> None:
+        if number > len(self.generations) + 1:
+            raise LedgerError(f"generation {number} is recorded, and those before it are not")
+        while len(self.generations) <= number:
+            self.generations.append(Generation(len(self.generations)))
+        found = self.generations[number]
+        match phase:
+            case Propose():
+                attempt = int(name.partition("-")[2] or 0)
+                found.proposed[attempt:] = [phase]
+            case Tests():
+                found.tests = phase
+            case Diagnose():
+                found.diagnose = phase
+            case Check():
+                found.check = phase
+            case Learn():
+                found.learn = phase
+
+    @property
+    def versions(self) -> list[Version]:
+        return [node.version for node in self.nodes]
+
+    @property
+    def counted(self) -> int:
+        """Versions that the plan's number is about."""
+        return sum(not version.control for version in self.versions)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is anything left to train."""
+        return self.counted < self.plan.versions
+
+    @property
+    def next_generation(self) -> int:
+        """The one that is not complete yet; the first version is generation 0."""
+        return 1 + max((one.number for one in self.generations if one.learn), default=0)
+
+    def checked(self, number: int | None) -> Check | None:
+        """When a version was last measured again, if it was."""
+        checks = [one.check for one in self.generations if one.check]
+        return next((one for one in reversed(checks) if one.version == number), None)
+
+    @property
+    def failures(self) -> int:
+        """Generations in a row, up to the newest, that brought nothing to keep."""
+        kept = {one.generation for one in self.versions if one.valid}
+        judged = [one for one in self.generations if one.number not in kept and one.learn]
+        last = max(kept, default=-1)
+        return sum(one.number > last for one in judged)
+
+    @property
+    def strongest(self) -> list[Node]:
+        """Valid versions by the objective on gate tasks; the older of two alike first."""
+        valid = [node for node in self.nodes if node.version.valid and node.gate]
+        return sorted(valid, key=lambda node: (-self.score(node), node.number))
+
+    def score(self, node: Node) -> float:
+        assert node.gate
+        return node.gate.scores.mean(self.plan.objective.metric)
+
+    @property
+    def front(self) -> Node | None:
+        """The version that others grow from; None: the first policy.
+
+        Where better is asked for, the strongest; otherwise training goes on from the newest that
+        was kept, or the strongest of those that were kept at the same time.
+        """
+        found = self.strongest
+        if not found or self.plan.accept != "no worse":
+            return found[0] if found else None
+        newest = max(node.version.generation for node in found)
+        return next(node for node in found if node.version.generation == newest)
+
+    @property
+    def best(self) -> Best | None:
+        """What the run would end with now, by its last verdict; None before the first."""
+        judged = [node.gate for node in self.nodes if node.gate]
+        return judged[-1].best if judged else None
+
+    def policy(self, number: int | None) -> str:
+        """The checkpoint of a version, relative to the run; None: the first policy."""
+        return self.plan.policy if number is None else self.nodes[number].policy
+
+    @property
+    def control_rollouts(self) -> int:
+        """Drawn in training to tell what patches did."""
+        controls = (one.train for one in self.nodes if one.version.control and one.train)
+        return sum(train.spent.rollouts for train in controls)
+
+
+def lineage_of(ledger: Ledger) -> Lineage:
+    """The lineage that a ledger records."""
+    return fold(plan_of(ledger), ledger.events("phase"))
+
+
+def fold(plan: Plan, events: Iterable[Event]) -> Lineage:
+    found = Lineage(plan)
+    for event in events:
+        found.take(event)
+    return found
+
+
+def plan_of(ledger: Ledger) -> Plan:
+    """What a run was begun with, and how far it was extended since."""
+    values = dict(ledger.config)
+    if "versions" not in values or "target" not in values:
+        raise LedgerError(
+            f"{ledger.folder} was begun by an older coevolve, whose runs this one does not read; "
+            "begin another run"
+        )
+    for event in ledger.events("extended"):
+        values |= event.payload
+    return make_plan(values, str(ledger.folder / "ledger.db"))
