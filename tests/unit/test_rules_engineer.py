@@ -71,7 +71,7 @@ def test_a_rule_that_does_not_fit_a_domain_is_passed_over(name, seen, where):
 def test_history_is_closed_where_it_is_open():
     known = lineage(
         {"history_read": 0.3}, domain=get_domain("swe"),
-        versions=[root(knobs={"history.share": 0.5})],
+        versions=[root(knobs={"history.share": 0.5})], reach=1.0,
     )  # fmt: skip
     first = RulesEngineer().propose(known, 0)[0]
     assert first.skill == "history_closed"
