@@ -22,6 +22,7 @@ DIFFERENT = {
     ("rounds", "stopped"): "a stage that was stopped is taken back, as in trees",
     ("tree", "knobs, unprobed"): "engineers of knobs see the knobs that were trained on",
     ("tree", "merge of knobs"): "the same",
+    ("tree", "noise floor"): "intervals that know the noise of training stand in for a floor",
 }
 """In what the one loop was meant to be another."""
 VARIANTS = [

@@ -694,7 +694,8 @@ def test_siblings_that_are_kept_are_merged(tmp_path: Path) -> None:
 
 def test_after_failures_the_measurement_is_checked_and_people_are_asked(tmp_path: Path) -> None:
     patches = [{"factor": "recipe.kl", "value": value} for value in (0.1, 0.2, 0.3, 0.4)]
-    changes = {**TREE, "versions": 5}
+    target = {"dev": 24, "gate": 60, "knobs": SMALL, "temperature": 1.0}
+    changes = {**TREE, "versions": 5, "target": target, "learn": False}
     lineage = run_loop(make_run(tmp_path / "run", Listed(*patches), **changes))
     assert lineage.failures == 4
     check = lineage.generations[4].check

@@ -43,9 +43,9 @@ def diagnose(
 
     Gate and test rollouts are never read.
 
-    coevolve diagnose runs/demo;  coevolve diagnose runs/demo --rollouts dead_groups
+    coevolve diagnose runs/rounds;  coevolve diagnose runs/rounds --rollouts dead_groups
 
-    coevolve diagnose runs/demo --sql "SELECT version, avg(reward) FROM rollouts GROUP BY version"
+    coevolve diagnose runs/rounds --sql "SELECT version, avg(reward) FROM rollouts GROUP BY version"
     """
     if sum(map(bool, (only, rollouts, sql))) > 1:
         raise UserError("--only, --rollouts and --sql answer different questions; name one of them")

@@ -21,14 +21,14 @@ def gallery(
         list[str] | None, typer.Option("--only", help="Repeatable; a scenario by name.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the trees are kept; run once, then read.")
+        Path, typer.Option("--output", "-o", help="Where the runs are kept; run once, then read.")
     ] = Path("runs/gallery"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Run the rogues' gallery: patches with a fault that raises a score, and patches that help.
 
-    Each is put through a tree as `coevolve evolve` grows it, with real rollouts, and through a loop
-    that keeps whatever raised its score. Exit code 1 if we keep a fault or refuse a gain. The trees
+    Each is put through the loop as `coevolve evolve` runs it, with real rollouts, and through one
+    that keeps whatever raised its score. Exit code 1 if we keep a fault or refuse a gain. The runs
     stay in the output folder: `coevolve diagnose runs/gallery/NAME` says why.
 
     Example: coevolve gallery --only contamination

@@ -91,7 +91,7 @@ class StageFolder:
     def __init__(self, path: Path | str, domains: dict[str, Domain] | None = None) -> None:
         self.path = Path(path).absolute()
         told = read(self.path / STAGE)
-        values = {name: told[name] for name in Stage.model_fields}
+        values = {name: told[name] for name in Stage.model_fields if name in told}
         self.stage = Stage.model_validate({**values, "folder": self.path})
         self.model: str = told["model_folder"]
         """The folder or hub id to load the policy from."""

@@ -96,7 +96,7 @@ def no_worse(
         words = f"the {rules.objective.metric} rate fell by more than {rule.margin}: {change.words}"
         return found._replace(verdict="reverted", words=f"reverted: {words}")
     if found.broken:
-        words = f"reverted: what was solved fell: {listed(found.broken)}"
+        words = f"reverted: what is protected fell: {listed(found.broken)}"
         return found._replace(verdict="reverted", words=words)
     word = (
         "better" if change.low > 0 else "worse within the margin" if change.high < 0 else "no worse"
@@ -149,7 +149,7 @@ def decided(found: Ruling, after: Side, rules: Rules, patch: Patch | None) -> tu
     if change.high < 0:
         return "reverted", f"worse: {change.words}"
     if found.broken:
-        return "reverted", f"what was solved fell: {listed(found.broken)}; in all {change.words}"
+        return "reverted", f"what is protected fell: {listed(found.broken)}; in all {change.words}"
     if change.low <= 0:
         return "pruned", f"not better beyond chance: {change.words}"
     if change.mean <= rule.gain:
