@@ -16,7 +16,6 @@ seeds = 1
 tasks = 16
 [plan]
 versions = 1
-start = "default"
 knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }
 recipe = { steps = 9, tasks = 2, group = 4, max_tokens = 64 }
 [plan.target]
@@ -42,11 +41,11 @@ def test_a_small_comparison(tmp_path: Path) -> None:
     by_arm = {result["arm"]: result for result in facts["results"]}
     assert by_arm["fixed"]["train_rollouts"] == by_arm["frontier"]["train_rollouts"] == 16
     assert by_arm["fixed"]["tasks_hash"] == by_arm["untrained"]["tasks_hash"]
-    assert by_arm["fixed"]["policy"].startswith(str(tmp_path / "out/fixed/seed-0"))
+    assert by_arm["fixed"]["policy"] in ("run:versions/00/stage/policy", "pocket")
     assert "--steps 2" in facts["command"]
     assert json.loads((tmp_path / "out/comparison.json").read_text()) == facts
     assert (tmp_path / "out/comparison.png").stat().st_size > 10_000
-    assert "fixed/seed-0: round 0, train" in done.stderr
+    assert "fixed/seed-0: versions/00, train" in done.stderr
     again = coevolve(*words)
     assert "3 of 3 were finished before" in again.stderr
     assert "frontier" in again.stdout
@@ -64,8 +63,8 @@ def test_what_would_run_is_shown() -> None:
     plan = said_by("main", "--dry-run", "--seeds", "2", "-a", "fixed", "-a", "bandit", "--json")
     facts = json.loads(plan)
     assert facts["seeds"] == [0, 1]
-    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 1600, "measure": 2900}
-    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 1600 + 2900))
+    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 2240, "measure": 2900}
+    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 2240 + 2900))
     shown = coevolve("compare", "gate", "--dry-run").stdout
     assert "random-unguarded" in shown
     assert "4,608" in shown
