@@ -161,9 +161,9 @@ def test_a_killed_process_is_begun_again_and_resumes(
 ) -> None:
     assert facts(run(comparison(), tmp_path, "arms:dying")) == expected
     with Ledger.open(tmp_path / "fixed/seed-0") as ledger:
-        tried = [(e.round, e.phase) for e in ledger.events("began")]
-    assert tried.count((0, "train")) == 1
-    assert tried.count((1, "train")) == 2
+        tried = [(e.place, e.phase) for e in ledger.events("began")]
+    assert tried.count(("versions/00", "train")) == 1
+    assert tried.count(("versions/01", "train")) == 2
 
 
 def test_an_arm_opens_no_ledger_that_another_process_writes(tmp_path: Path) -> None:

@@ -87,9 +87,13 @@ def test_what_is_no_budget(values):
 def test_spending_is_read_from_the_ledger(tmp_path):
     with Ledger.create(tmp_path / "run", {}) as ledger:
         assert spent_so_far(ledger) == Spent()
-        for round in range(3):
+        for number in range(3):
             for _ in range(2):
-                ledger.phase(round, "train", lambda: {"spent": {"rollouts": 8, "seconds": 0.5}})
+                ledger.phase(
+                    f"versions/{number:02d}",
+                    "train",
+                    lambda: {"spent": {"rollouts": 8, "seconds": 0.5}},
+                )
         ledger.note("budget", spent=Spent(tokens=100).model_dump())
         ledger.note("warning", text="spent")
         assert spent_so_far(ledger) == Spent(rollouts=24, seconds=1.5, tokens=100)
