@@ -212,7 +212,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from arms import Pretended, comparison
-from coevolve.cluster.comparing import run_comparison
+from coevolve.cluster.compare import run_comparison
 from coevolve.cluster.processes import Processes
 print("ready", flush=True)
 run_comparison(
