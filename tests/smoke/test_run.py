@@ -96,7 +96,7 @@ def test_a_plan_is_explained() -> None:
     assert (found["seed"]["value"], found["seed"]["where"]) == (4, "command line")
     assert found["knobs"]["where"] == "command line"
     assert found["accept"] == {"setting": "accept", "value": "better", "where": "tree.toml"}
-    assert found["reach"]["where"] == "default"
+    assert found["answer"]["where"] == "default"
 
 
 def test_the_shipped_plan_is_valid() -> None:
