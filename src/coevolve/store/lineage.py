@@ -6,7 +6,6 @@ Invariant: it follows from the plan and the recorded phases alone, whenever they
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from coevolve.core.errors import LedgerError
 from coevolve.harness.budget import Spent
@@ -32,8 +31,6 @@ from coevolve.store.phases import (
     Train,
     phase_of,
 )
-
-Kind = TypeVar("Kind", bound=Phase)
 
 
 @dataclass
