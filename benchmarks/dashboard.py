@@ -28,7 +28,7 @@ import pyarrow
 from synthetic_run import FAILURES, GROUP, TEXTS, rollouts, write
 
 from coevolve.engines.base import Result
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.backtest import Backtest, Measure
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
@@ -36,8 +36,8 @@ from coevolve.harness.patch import Patch, patched
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.version import Verdict, Version
-from coevolve.ledger.ledger import Ledger
 from coevolve.store.cells import Cell
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import RUN, generation_place, version_place
 from coevolve.store.phases import (
     Beside,

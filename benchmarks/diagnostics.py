@@ -53,7 +53,7 @@ def measured(side: str, run: Path) -> dict[str, Any]:
     """All readings of one side, and what they cost from opening the run on."""
     began, cpu = time.perf_counter(), time.process_time()
     if side == "duckdb":
-        from coevolve.evidence.health import Diagnosis
+        from coevolve.diagnostics.health import Diagnosis
 
         with Diagnosis(run) as diagnosis:
             health = diagnosis.health()

@@ -12,9 +12,9 @@ from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.statistics import wilson
-from coevolve.evidence.store import read, write
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.store.rollouts import read, write
 
 POLICIES = ("leak-reader", "lazy")
 QUERY = """

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow
 from pyarrow import parquet
 
-from coevolve.evidence.lineage import versions_of
+from coevolve.diagnostics.versions import versions_of
 
 Readings = dict[int, list[float]]
 SCALARS = ["task_id", "group", "step", "reward", "valid", "optimal", "failure", "stop",

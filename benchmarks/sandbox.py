@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from coevolve.sandbox.bubblewrap import PYTHON, kind, stranger
-from coevolve.sandbox.judging import program
+from coevolve.sandbox.judge import program
 from coevolve.sandbox.pool import close_pools
 
 SOURCE = "numbers = [int(word) for word in input().split()]\nprint(sum(numbers), max(numbers))\n"

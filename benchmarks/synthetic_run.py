@@ -13,14 +13,14 @@ from numpy.random import Generator
 from pyarrow import parquet
 
 from coevolve.engines.base import Result
-from coevolve.evaluation.paired import Difference
-from coevolve.evidence.store import SCHEMA
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import make_plan
 from coevolve.harness.version import Version
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
 from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Scores, Train
+from coevolve.store.rollouts import SCHEMA
 
 VERSIONS = 10
 GROUP = 8

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from views import TRAINING, by_size, finished
 
+from coevolve.diagnostics.suite import load_suite
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.engineers.base import View
-from coevolve.evidence.suite import load_suite
 from coevolve.harness.diagnostic import Finding, Reading
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, patched

@@ -7,13 +7,13 @@ from typing import Any
 
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
-from coevolve.evidence.store import write
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.harness.version import Version
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
+from coevolve.store.rollouts import write
 
 PLAN = make_plan({"name": "made"}, "test").model_dump(mode="json")
 

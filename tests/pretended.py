@@ -15,17 +15,17 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Engineer, View, change_knobs
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evidence.store import write
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import plan_of
+from coevolve.store.rollouts import write
 
 LAKE = get_domain("lake")
 SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}

@@ -19,17 +19,17 @@ from coevolve.engineers.registry import make_engineer
 from coevolve.engineers.rules import RulesEngineer
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evidence.store import write
 from coevolve.harness.plan import Plan, make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.recipe import Recipe
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, Node
+from coevolve.store.rollouts import write
 
 GOLDEN = Path(__file__).parent / "golden"
 RATES: dict[str, dict[int, float]] = {

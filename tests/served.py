@@ -12,7 +12,6 @@ from synthetic import judged, record
 
 from coevolve.core.splits import Split
 from coevolve.engines.base import Result
-from coevolve.evidence.store import write
 from coevolve.harness.backtest import Backtest, Measure
 from coevolve.harness.budget import Spent
 from coevolve.harness.diagnostic import Alarm
@@ -21,9 +20,9 @@ from coevolve.harness.patch import Patch, patched
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.version import Verdict, Version
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.loop import run_loop
 from coevolve.store.cells import cells_of
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import RUN, generation_place, version_place
 from coevolve.store.phases import (
     Best,
@@ -37,6 +36,7 @@ from coevolve.store.phases import (
     Tried,
     scores_of,
 )
+from coevolve.store.rollouts import write
 
 PARENTS: dict[int, int | None] = {0: None, 1: 0, 2: 0, 3: 1, 4: 3}
 GENERATIONS = {0: 0, 1: 1, 2: 1, 3: 2, 4: 3}

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.engines.base import Result
-from coevolve.evaluation.paired import Difference
-from coevolve.evidence.store import write
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import make_plan
 from coevolve.harness.version import Verdict, Version
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
 from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Phase, Scores, Train
+from coevolve.store.rollouts import write
 
 WORDS = ("up", "down", "left", "right", "wait")
 TOOLS = ("read", "edit", "test")

@@ -292,7 +292,7 @@ def real(tmp_path_factory):
     pytest.importorskip("duckdb", reason="diagnostics need the extra `train`")
     from synthetic import make_run
 
-    from coevolve.evidence.health import Diagnosis
+    from coevolve.diagnostics.health import Diagnosis
 
     made = make_run(tmp_path_factory.mktemp("runs") / "run", 1)
     with Diagnosis(made.folder) as diagnosis:

@@ -25,9 +25,9 @@ from coevolve.engines.check import RECIPE, REWARD, Trial, check_engine
 from coevolve.engines.command import CommandEngine, StageFolder
 from coevolve.engines.registry import ENGINES, get_engine
 from coevolve.engines.score import Attempt
-from coevolve.evidence.stages import stage_rollouts
 from coevolve.harness.filters import TopFilter
 from coevolve.policies.weights import hash_of_weights
+from coevolve.store.stages import stage_rollouts
 
 TESTS = Path(__file__).parents[1]
 EXAMPLE = f"command:{TESTS.parent / 'examples' / 'plain_grpo.py'}"

@@ -33,13 +33,13 @@ from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
 from coevolve.harness.plan import make_plan
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.loop import run_loop
 from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Sampling
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.store.ledger import Ledger
 
 TESTS = Path(__file__).parents[1]
 

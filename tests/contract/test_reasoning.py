@@ -17,7 +17,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.check import conformance
 from coevolve.domains.reasoning.domain import EXCLUDED, ReasoningDomain, names
 from coevolve.domains.reasoning.levels import datasets
-from coevolve.domains.reasoning.scoring import ALPHABETS, GAMES, plain, same_numbers, small
+from coevolve.domains.reasoning.score import ALPHABETS, GAMES, plain, same_numbers, small
 from coevolve.domains.registry import get_domain, members
 
 FEW = ("leg_counting", "chain_sum", "tower_of_hanoi", "fraction_simplification")

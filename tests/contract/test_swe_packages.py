@@ -6,7 +6,7 @@ import pytest
 
 from coevolve.core.splits import Split
 from coevolve.domains.swe.domain import SweDomain
-from coevolve.domains.swe.fetching import RegistryError, fetch
+from coevolve.domains.swe.fetch import RegistryError, fetch
 from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.source import shipped
 from coevolve.evaluation.attempts import attempts

@@ -9,7 +9,7 @@ pytest.importorskip("trl", reason="training needs the extra `train`")
 
 from coevolve.engineers.adversaries import ADVERSARIES, HARMFUL
 from coevolve.engines.trl.engine import TrlEngine
-from coevolve.evaluation.paired import by_task, paired
+from coevolve.evaluation.difference import by_task, paired
 from coevolve.harness.plan import make_plan
 from coevolve.loop.create import create
 from coevolve.loop.loop import run_loop

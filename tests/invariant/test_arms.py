@@ -21,12 +21,12 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.evaluation.arms import ArmResult, table
 from coevolve.harness.comparison import Comparison
-from coevolve.ledger.files import WriterLock
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop import compare as arms
 from coevolve.loop.measure import gauge_of
 from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.store.files import WriterLock
 from coevolve.store.jobs import give, result_of
+from coevolve.store.ledger import Ledger
 
 TESTS = str(Path(__file__).parents[1])
 ANY = Pretended().check

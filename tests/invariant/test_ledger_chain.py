@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger import approval
-from coevolve.ledger.chain import COLUMNS, link
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE
+from coevolve.store import approval
+from coevolve.store.chain import COLUMNS, link
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import LARGE
 
 LAST = 8
 """The number of the last event of `whole`; event 5 is the phase `gate` of versions/03."""

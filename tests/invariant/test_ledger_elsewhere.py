@@ -12,9 +12,9 @@ import pytest
 from processes import finish, start
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger import approval
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE
+from coevolve.store import approval
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import LARGE
 
 NOBODY, CANNOT = 65534, 77
 READ_ONLY = "cannot write .*: the folder is read-only; give write access to it, or copy it"
@@ -22,7 +22,7 @@ READ_ONLY = "cannot write .*: the folder is read-only; give write access to it, 
 KILLED = """
 import sys, time
 from pathlib import Path
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 ledger = Ledger.create(Path(sys.argv[1]), {"seed": 1})
 ledger.phase("versions/00", "train", lambda: {"text": "x" * 2_000_000, "good": 1})

@@ -9,13 +9,13 @@ import pytest
 from processes import finish, start
 
 from coevolve.core.errors import LedgerError, UserError
-from coevolve.ledger import approval, files
-from coevolve.ledger.ledger import Ledger
+from coevolve.store import approval, files
+from coevolve.store.ledger import Ledger
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 with Ledger.create(Path(sys.argv[1]), {}) as ledger, ledger.writing():
     if sys.argv[2] == "fork" and os.fork() == 0:
@@ -73,7 +73,7 @@ def test_a_forked_process_does_not_keep_a_dead_run_alive(tmp_path):
 CREATE = """
 import sys
 from pathlib import Path
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -95,8 +95,8 @@ def test_many_create_the_same_run_at_once(tmp_path):
 ASK = """
 import sys
 from pathlib import Path
-from coevolve.ledger import approval
-from coevolve.ledger.ledger import Ledger
+from coevolve.store import approval
+from coevolve.store.ledger import Ledger
 
 with Ledger.create(Path(sys.argv[1]), {}) as ledger, ledger.writing():
     patch = 1

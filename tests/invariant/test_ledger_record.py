@@ -13,9 +13,9 @@ import pytest
 from processes import finish, start
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger import database
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE
+from coevolve.store import database
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import LARGE
 
 ROUNDS, PHASES = 24, ("generate", "train", "evaluate", "gate")
 
@@ -23,7 +23,7 @@ RUN = """
 import sys
 from pathlib import Path
 from coevolve.core.seeds import digest
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 with Ledger.create(Path(sys.argv[1]), {"seed": 3}) as ledger, ledger.writing():
     print("ready", flush=True)
@@ -181,7 +181,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from coevolve.core.errors import LedgerError
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 size = int(sys.argv[2])
 with Ledger.create(Path(sys.argv[1]), {}) as ledger:

@@ -13,10 +13,10 @@ from synthetic import make_run
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.splits import Split
-from coevolve.evidence.health import behind_sql
-from coevolve.evidence.locked import Bounds, Locked
-from coevolve.evidence.suite import load_suite
-from coevolve.evidence.views import gather
+from coevolve.diagnostics.health import behind_sql
+from coevolve.diagnostics.locked import Bounds, Locked
+from coevolve.diagnostics.suite import load_suite
+from coevolve.diagnostics.views import gather
 
 BOUNDS = Bounds(seconds=60, memory=256 * 1024 * 1024, rows=100, size=100_000)
 TIGHT = BOUNDS.model_copy(update={"seconds": 1.0})
@@ -88,7 +88,7 @@ def test_the_lock_holds_even_for_statements_that_are_not_judged(made, monkeypatc
     """The second line of defence: DuckDB's own settings and the limits of the process."""
     import duckdb
 
-    from coevolve.evidence import confined
+    from coevolve.diagnostics import confined
 
     connection = duckdb.connect(config={"python_enable_replacements": False})
     evidence = gather(made.folder)

@@ -11,7 +11,7 @@ from populations import patch
 from training import lake_tasks, stage
 
 from coevolve.backtests.patch import backtest_stored, replayed
-from coevolve.backtests.stored import read_stored
+from coevolve.backtests.replay import read_stored
 from coevolve.domains.registry import get_domain
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder

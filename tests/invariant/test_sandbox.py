@@ -17,7 +17,7 @@ from coevolve.harness.plan import make_plan
 from coevolve.loop.measure import gauge_of
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
-from coevolve.sandbox.judging import DEAD, check, program
+from coevolve.sandbox.judge import DEAD, check, program
 from coevolve.sandbox.limits import Limits, Ran
 from coevolve.sandbox.pool import close_pools
 from coevolve.sandbox.run import run
@@ -447,7 +447,7 @@ def test_workers_die_with_this_process():
     """Killed outright, it leaves nobody behind."""
     source = (
         "import time\n"
-        "from coevolve.sandbox.judging import program\n"
+        "from coevolve.sandbox.judge import program\n"
         "with program('import time\\ntime.sleep(600)') as candidate:\n"
         "    print('ready', flush=True)\n"
         "    candidate.run('')\n"

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from lineages import child, lineage, patch, root
 
 from coevolve.core.errors import PolicyError, UserError
-from coevolve.core.leaving import beside
+from coevolve.core.exit import beside
+from coevolve.diagnostics.locked import Answer
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Refused
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.tools import Call, Tools
-from coevolve.evidence.locked import Answer
 from coevolve.harness.diagnostic import Diagnostic
 from coevolve.harness.patch import patched
 from coevolve.harness.plan import make_plan

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
 from coevolve.harness.budget import Budget, Spent
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
+from coevolve.store.spent import spent_so_far
 
 COUNTS = st.integers(0, 10**9)
 AMOUNTS = st.floats(0, 1e9)

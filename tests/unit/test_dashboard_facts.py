@@ -18,20 +18,20 @@ from coevolve.dashboard.knobs import knobs_of
 from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.tasks import held_out
 from coevolve.dashboard.timing import gaps
-from coevolve.evaluation.paired import paired
+from coevolve.evaluation.difference import paired
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.harness.proposal import Proposal
-from coevolve.ledger import approval
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.events import Event
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE
 from coevolve.loop.loop import run_loop
 from coevolve.loop.measure import Gauge
+from coevolve.store import approval
 from coevolve.store.cells import Cell
+from coevolve.store.events import Event
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
+from coevolve.store.payload import LARGE
 from coevolve.store.phases import Dev, Propose
+from coevolve.store.spent import spent_so_far
 
 
 @pytest.fixture(scope="module")

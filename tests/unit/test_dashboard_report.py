@@ -14,8 +14,8 @@ from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.report import SCRIPTS, STATIC, fingerprint, render, write_report
 from coevolve.harness.harness import Harness
 from coevolve.harness.version import Version
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.loop import run_loop
+from coevolve.store.ledger import Ledger
 from coevolve.store.phases import Grown
 
 LOADING = {"img", "iframe", "object", "embed", "link", "base", "form", "video", "audio", "image",

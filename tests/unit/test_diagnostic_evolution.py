@@ -10,16 +10,16 @@ import pytest
 from populations import keep_training, mixed, patch
 from scipy.stats import mannwhitneyu
 
+from coevolve.diagnostics.files import as_toml, keep_trials, refused_trials
 from coevolve.diagnostics.grid import grid
-from coevolve.diagnostics.keeping import as_toml, keep_trials, refused_trials
+from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.need import needs_diagnostic
 from coevolve.diagnostics.replay import replay
-from coevolve.diagnostics.screening import agreement, from_grid
+from coevolve.diagnostics.screen import agreement, from_grid
 from coevolve.diagnostics.separation import Readings, alike, labels_of, least_p_value, separations
+from coevolve.diagnostics.suite import load_suite, read_file
 from coevolve.diagnostics.thresholds import best_cut, cut_p_value
 from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.suite import load_suite, read_file
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import DiagnosticRule

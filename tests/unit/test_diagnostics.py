@@ -13,12 +13,12 @@ from synthetic import judged, keep, make_run, record, rollout
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split
+from coevolve.diagnostics.health import Diagnosis, trend_of
+from coevolve.diagnostics.suite import load_suite, read_file
 from coevolve.engines.base import Result
-from coevolve.evidence.health import Diagnosis, trend_of
-from coevolve.evidence.suite import load_suite, read_file
 from coevolve.harness.harness import Harness
 from coevolve.harness.version import Version
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
 from coevolve.store.phases import Grown, Train
 

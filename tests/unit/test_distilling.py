@@ -5,11 +5,11 @@ from lineages import child, findings, lineage, patch, root
 
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain
-from coevolve.engineers.distilling import distil
-from coevolve.engineers.filling import fill
+from coevolve.engineers.distill import distil
+from coevolve.engineers.fill import fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 
 CHANGE = Difference(mean=0.05, low=0.01, high=0.09, p=0.01, n=300)

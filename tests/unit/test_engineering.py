@@ -16,7 +16,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.domain import view_of
 from coevolve.engineering.engineer import TaughtEngineer
-from coevolve.engineering.mixing import with_lessons
+from coevolve.engineering.mix import with_lessons
 from coevolve.engineering.oracle import best_edits, changed
 from coevolve.engineering.trainee import Trainee, learned, signal, tried
 from coevolve.engineers.base import Edit

@@ -12,9 +12,9 @@ from synthetic import keep, make_run, rollout
 
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.layout import parts_of, sound
-from coevolve.evidence.views import NAMES, connect, gather
+from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.views import NAMES, connect, gather
+from coevolve.store.layout import parts_of, sound
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from coevolve.cli.main import app
 from coevolve.core.splits import Split
+from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.domains.math.domain import MathDomain
-from coevolve.evaluation.paired import Difference
-from coevolve.evidence.health import Diagnosis, Health
+from coevolve.evaluation.difference import Difference
 from coevolve.gallery import registry
 from coevolve.gallery.engine import advantages, moved
 from coevolve.gallery.math import some

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
-from coevolve.evaluation.paired import paired
+from coevolve.evaluation.difference import paired
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import Objective

@@ -7,7 +7,7 @@ import pytest
 
 LEFT = """
 import atexit, time
-from coevolve.core.leaving import beside, leave
+from coevolve.core.exit import beside, leave
 beside(lambda: time.sleep({seconds})).join(0.2 if {seconds} else 20)
 atexit.register(lambda: print("ended in its own time"))
 print("said")

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from coevolve.core.errors import LedgerError, UserError
-from coevolve.ledger import approval, database
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE
-from coevolve.ledger.watching import finished_phases
+from coevolve.store import approval, database
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import LARGE
+from coevolve.store.watch import finished_phases
 
 V0, V1 = "versions/00", "versions/01"
 CONFIG = {"name": "lake", "seed": 7, "train": {"steps": 4, "rates": [1e-5, 2e-5]}}

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import LARGE, decode, differences, encode, pretty
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import LARGE, decode, differences, encode, pretty
 
 
 @pytest.fixture

@@ -13,20 +13,17 @@ from pretended import LAKE, SMALL, TREE, Listed, Pretended, Saying, load, make_r
 
 from coevolve.core.errors import EvidenceError, KnobError, UserError
 from coevolve.core.task import Task
+from coevolve.diagnostics.health import Diagnosis, Health
+from coevolve.diagnostics.suite import load_suite
+from coevolve.diagnostics.versions import versions_of
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Past, View, change_knobs
 from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Observe, Result, Stage
-from coevolve.evidence.health import Diagnosis, Health
-from coevolve.evidence.lineage import versions_of
-from coevolve.evidence.suite import load_suite
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
-from coevolve.ledger import approval
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop import backtest, begin
 from coevolve.loop.backtest import merge
 from coevolve.loop.begin import code_hash
@@ -40,7 +37,10 @@ from coevolve.loop.propose import screen
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.train import one_by_one, seed_of
 from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.store import approval
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of, plan_of
+from coevolve.store.spent import spent_so_far
 
 GOOD, BAD, SAME = temperature(0.9), temperature(0.8), temperature(0.7)
 KL = {"factor": "recipe.kl", "value": 0.1}

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from populations import keep_training, mixed, patch, root
 
-from coevolve.backtests.ordering import pairs_of, violations
+from coevolve.backtests.order import pairs_of, violations
 from coevolve.backtests.patch import Answer, backtest_patch, replayed
+from coevolve.backtests.replay import read_stored
 from coevolve.backtests.reward import Ways, measured
 from coevolve.backtests.sampling import dead_curve, extrapolated
-from coevolve.backtests.stored import read_stored
 from coevolve.backtests.sweep import sweep, table
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
@@ -25,8 +25,8 @@ from coevolve.harness.backtest import Backtest
 from coevolve.harness.filters import SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.reward import facts_of
 from coevolve.harness.rules import BacktestRule
-from coevolve.harness.shaping import facts_of
 from coevolve.harness.version import Version
 
 CODE, LAKE = get_domain("code"), get_domain("lake")
@@ -74,7 +74,7 @@ def test_columns_are_what_training_saw(tmp_path: Path) -> None:
 
 def test_files_of_many_processes_keep_their_order(tmp_path: Path) -> None:
     kept = keep_training(tmp_path, mixed(random.Random(0), 12), per_step=12)
-    from coevolve.evidence.store import write
+    from coevolve.store.rollouts import write
 
     place = tmp_path / "versions/00/stage/rollouts"
     (place / "step-000000-0.parquet").unlink()

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from coevolve.backtests.scorecard import Scorecard, scorecard
 from coevolve.cli.main import app
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.backtest import Backtest, Measure
 from coevolve.harness.harness import Harness
 from coevolve.harness.version import Version
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import lineage_of
 from coevolve.store.paths import generation_place, version_place
 from coevolve.store.phases import Grown, Moved, Phase, Tried

@@ -11,8 +11,8 @@ from coevolve.core.errors import UserError
 from coevolve.dashboard.web.app import make_app
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import make_comparison
-from coevolve.ledger.ledger import Ledger
 from coevolve.store.jobs import JOB
+from coevolve.store.ledger import Ledger
 
 
 def test_a_token_is_made_up_or_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from web import TestClient, as_json, client
 from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import read
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import wilson
-from coevolve.ledger.ledger import Ledger
 from coevolve.store import phases
+from coevolve.store.ledger import Ledger
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
 
 
 def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:
-    from coevolve.evidence.store import read
+    from coevolve.store.rollouts import read
 
     rows = read(root / "deep" / "tree" / "versions" / "03").to_pylist()
     base = "/runs/deep/tree/rollouts"

@@ -13,9 +13,9 @@ from web import TestClient, client
 
 from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.guard import host_of, is_local
-from coevolve.ledger.approval import ask
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.loop import run_loop
+from coevolve.store.approval import ask
+from coevolve.store.ledger import Ledger
 
 TOKEN = "a-token-of-many-characters"
 

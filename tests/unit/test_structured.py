@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from coevolve.core.errors import PolicyError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.policies.base import Completion, Sampling
-from coevolve.policies.structured import answer_json, only_object, read_answer
+from coevolve.policies.form import answer_json, only_object, read_answer
 
 QUESTION = (Message(role="user", content="Which knob?"),)
 

@@ -63,12 +63,12 @@ def test_tasks_are_values_of_one_split(domain: SweDomain, tasks: list[Task]) -> 
 def test_what_was_kept_before_changes_nothing(
     domain: SweDomain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from coevolve.domains.swe import noticed
+    from coevolve.domains.swe import notice
 
     knobs = domain.space.defaults()
     before = list(domain.generate(knobs, 4, 5, Split.DEV))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for kept in (repository, noticed.noticed, noticed.drawn_from, noticed.possible):
+    for kept in (repository, notice.noticed, notice.drawn_from, notice.possible):
         kept.cache_clear()
     assert list(domain.generate(knobs, 4, 5, Split.DEV)) == before
 

@@ -28,13 +28,13 @@ from coevolve.engines.trl.folder import StageFolder
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.statistics import wilson
-from coevolve.evidence.store import read
 from coevolve.harness.recipe import Recipe
 from coevolve.pocket import folder as pocket_folder
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import load
+from coevolve.store.rollouts import read
 
 LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
 

@@ -1,9 +1,9 @@
 """The backtest of filters: a stored training is replayed step by step under them."""
 
 from coevolve.backtests.numbers import CORRECT, QUANTITIES, count, moved, percent, share
+from coevolve.backtests.replay import Stored
 from coevolve.backtests.reward import UNCHANGED, Ways
 from coevolve.backtests.signal import change_of, over_groups, push, push_per_used
-from coevolve.backtests.stored import Stored
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.filters import Flags
 from coevolve.harness.patch import Patch

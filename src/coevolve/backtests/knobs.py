@@ -11,8 +11,8 @@ from coevolve.evaluation.statistics import Interval
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.reward import shaped
 from coevolve.harness.rules import BacktestRule
-from coevolve.harness.shaping import shaped
 
 SURELY = 0.95
 """Chance of more signal from which a rise is predicted."""

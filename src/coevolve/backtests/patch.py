@@ -9,10 +9,10 @@ from pathlib import Path
 
 from coevolve.backtests.filters import backtest_filters
 from coevolve.backtests.knobs import backtest_knobs
+from coevolve.backtests.replay import Stored, read_stored
 from coevolve.backtests.reward import Ways, backtest_reward, check_names
 from coevolve.backtests.sampling import backtest_recipe
 from coevolve.backtests.signal import Signal, signal_of
-from coevolve.backtests.stored import Stored, read_stored
 from coevolve.core.rollout import Rollout
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs

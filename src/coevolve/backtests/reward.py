@@ -18,23 +18,23 @@ from coevolve.backtests.numbers import (
     percent,
     share,
 )
-from coevolve.backtests.ordering import (
+from coevolve.backtests.order import (
     correlation,
     paid_among_equals,
     pairs_of,
     told_apart,
     violations,
 )
+from coevolve.backtests.replay import Stored
 from coevolve.backtests.signal import Signal, change_of, highest, over_groups, push
-from coevolve.backtests.stored import Stored
 from coevolve.core.errors import UserError
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Flags
 from coevolve.harness.patch import Patch
+from coevolve.harness.reward import FACTS
 from coevolve.harness.rules import BacktestRule
-from coevolve.harness.shaping import FACTS
 from coevolve.store.cells import SAME
 
 UNCHANGED = 0.01

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.backtests.numbers import CORRECT, SIGNAL, count, follows, mean, percent, share, turned
+from coevolve.backtests.replay import Stored
 from coevolve.backtests.reward import CLEARLY, SLIGHTLY
 from coevolve.backtests.signal import Signal
-from coevolve.backtests.stored import Stored
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Flags

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coevolve.backtests.numbers import mean
-from coevolve.backtests.stored import Stored
+from coevolve.backtests.replay import Stored
 from coevolve.harness.backtest import Measure
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Flags

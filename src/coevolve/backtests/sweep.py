@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from coevolve.backtests.patch import backtest_stored
+from coevolve.backtests.replay import Stored
 from coevolve.backtests.reward import check_names
-from coevolve.backtests.stored import Stored
 from coevolve.core.errors import UserError
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest

@@ -9,7 +9,7 @@ from coevolve.cli.resume import Run
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
-    from coevolve.ledger.approval import Decision
+    from coevolve.store.approval import Decision
 
 Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
 Question = Annotated[
@@ -34,8 +34,8 @@ def abort(folder: Run, note: Note = "", question: Question = None) -> None:
 
 
 def decide(folder: Path, decision: "Decision", note: str, question: int | None) -> None:
-    from coevolve.ledger.approval import answer
-    from coevolve.ledger.ledger import Ledger
+    from coevolve.store.approval import answer
+    from coevolve.store.ledger import Ledger
 
     if decision == "revise" and not note.strip():
         raise UserError("--note is empty: say what the engineer should change")

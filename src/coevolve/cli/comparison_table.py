@@ -22,7 +22,7 @@ from coevolve.harness.comparison import (
     expected,
     load_comparison,
 )
-from coevolve.ledger.payload import flat
+from coevolve.store.payload import flat
 
 if TYPE_CHECKING:
     from coevolve.cluster.compare import Outcome

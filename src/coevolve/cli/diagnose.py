@@ -11,8 +11,8 @@ from coevolve.core.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coevolve.evidence.health import Diagnosis, Health
-    from coevolve.evidence.locked import Answer
+    from coevolve.diagnostics.health import Diagnosis, Health
+    from coevolve.diagnostics.locked import Answer
     from coevolve.harness.diagnostic import Finding, Reading
 
 COLOURS = {"critical": "bold red", "warn": "yellow", None: ""}
@@ -49,7 +49,7 @@ def diagnose(
     """
     if sum(map(bool, (only, rollouts, sql))) > 1:
         raise UserError("--only, --rollouts and --sql answer different questions; name one of them")
-    from coevolve.evidence.health import Diagnosis
+    from coevolve.diagnostics.health import Diagnosis
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")

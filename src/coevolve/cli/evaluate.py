@@ -14,8 +14,8 @@ from coevolve.core.seeds import digest
 if TYPE_CHECKING:
     from coevolve.cli.rates import Measured
     from coevolve.domains.base import Domain
-    from coevolve.evidence.evaluations import EvaluationFolder
     from coevolve.policies.base import Sampling
+    from coevolve.store.evaluations import EvaluationFolder
 
 
 class Settings(NamedTuple):
@@ -173,8 +173,8 @@ def folder_for(
     style: str,
 ) -> "EvaluationFolder":
     """The folder that keeps this very evaluation."""
-    from coevolve.evidence import evaluations
     from coevolve.policies.weights import weights_of
+    from coevolve.store import evaluations
 
     evaluation = evaluations.Evaluation(
         policy=name,

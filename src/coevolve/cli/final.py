@@ -17,9 +17,9 @@ def final(
     nothing. What is found is recorded, and every later call shows the same.
     """
     from coevolve.cli.show import notes, out
-    from coevolve.ledger.ledger import Ledger
     from coevolve.loop.final import final as open_test
     from coevolve.loop.measure import gauge_of
+    from coevolve.store.ledger import Ledger
     from coevolve.store.lineage import plan_of
     from coevolve.store.paths import Paths
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from coevolve.cli.show import PLAIN, clock, visible
 from coevolve.core.errors import LedgerError
-from coevolve.ledger.watching import WORDS
+from coevolve.store.watch import WORDS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -34,7 +34,7 @@ from coevolve.cli import (
 )
 from coevolve.cli import run as run_command
 from coevolve.core.errors import CoevolveError
-from coevolve.core.leaving import leave
+from coevolve.core.exit import leave
 
 app = typer.Typer(
     name="coevolve",

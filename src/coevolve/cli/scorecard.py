@@ -20,7 +20,7 @@ def scorecard(
     """Predictions of backtests beside what training made of them, by layer of factors."""
     from coevolve.backtests.scorecard import scorecard as read
     from coevolve.cli.show import out
-    from coevolve.ledger.ledger import Ledger
+    from coevolve.store.ledger import Ledger
     from coevolve.store.lineage import lineage_of
 
     with Ledger.open(folder) as ledger:

@@ -161,7 +161,7 @@ def tell_unknown(skills: list["Skill"]) -> None:
     """Say which triggers look at what no built-in diagnostic is called: perhaps a slip."""
     from coevolve.cli.show import PLAIN, notes
     from coevolve.core.names import did_you_mean
-    from coevolve.evidence.suite import load_suite
+    from coevolve.diagnostics.suite import load_suite
     from coevolve.harness.trigger import trigger
 
     known = load_suite().diagnostics

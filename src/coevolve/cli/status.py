@@ -17,7 +17,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.dashboard.values import plain
     from coevolve.dashboard.web.folders import RunFolder
     from coevolve.dashboard.web.summary import read
-    from coevolve.ledger.ledger import Ledger
+    from coevolve.store.ledger import Ledger
 
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")

@@ -25,7 +25,7 @@ MOST_TASKS = 20_000
 
 def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
     """A recipe from a TOML file and NAME=VALUE words over it."""
-    from coevolve.harness.checked import checked
+    from coevolve.harness.check import checked
     from coevolve.harness.recipe import Recipe
 
     values: dict[str, Any] = {}
@@ -162,7 +162,7 @@ def training_tasks(
     from coevolve.cli.tasks import parse_changes
     from coevolve.core.seeds import derive
     from coevolve.core.splits import Split
-    from coevolve.engineering.mixing import with_lessons
+    from coevolve.engineering.mix import with_lessons
 
     if file:
         if knob or lessons:

@@ -15,13 +15,13 @@ from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import Comparison, Job
-from coevolve.ledger.payload import differences
-from coevolve.ledger.watching import finished_phases
 from coevolve.loop.compare import WORK
 from coevolve.loop.create import Refuse, check, found_anywhere
 from coevolve.policies.models import anywhere, check_trainable
 from coevolve.policies.weights import weights_of
 from coevolve.store.jobs import give, job_of, result_of
+from coevolve.store.payload import differences
+from coevolve.store.watch import finished_phases
 
 Say = Callable[[str, float | None], None]
 """Takes a line, and how many seconds are left, where that can be said."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from coevolve.cluster.base import perform
-from coevolve.core.leaving import follow_input
+from coevolve.core.exit import follow_input
 
 
 def stop(number: int, _frame: object) -> None:

@@ -20,8 +20,8 @@ from coevolve.dashboard.text import written
 from coevolve.dashboard.timing import Timing, timing_of
 from coevolve.dashboard.values import plain
 from coevolve.dashboard.versions import VersionFacts, versions_of
-from coevolve.evidence.layout import BASE, parts_of, sound
 from coevolve.harness.plan import Plan
+from coevolve.store.layout import BASE, parts_of, sound
 
 
 class Facts(NamedTuple):

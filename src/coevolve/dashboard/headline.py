@@ -8,7 +8,7 @@ from typing import NamedTuple
 from coevolve.dashboard.numbers import change_words, in_points, percent
 from coevolve.dashboard.record import Record
 from coevolve.evaluation.clusters import cautious
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.plan import Plan
 from coevolve.store.lineage import Lineage, Node

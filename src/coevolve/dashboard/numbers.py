@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate
 
 

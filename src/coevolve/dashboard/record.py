@@ -19,19 +19,19 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
-from coevolve.evidence.evaluations import restored
-from coevolve.evidence.store import SCHEMA
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
-from coevolve.ledger.approval import answered
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.events import Event
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.watching import is_copy
 from coevolve.loop.train import Job
+from coevolve.store.approval import answered
+from coevolve.store.evaluations import restored
+from coevolve.store.events import Event
 from coevolve.store.jobs import job_of
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import Paths
+from coevolve.store.rollouts import SCHEMA
+from coevolve.store.spent import spent_so_far
+from coevolve.store.watch import is_copy
 
 PLACES = ("run/*.json", "versions/*/*.json", "generations/*/*.json")
 """Where the copies of phases lie."""

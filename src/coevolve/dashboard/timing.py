@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from coevolve.dashboard.numbers import place_words
 from coevolve.dashboard.record import Record
-from coevolve.ledger.events import Event
+from coevolve.store.events import Event
 from coevolve.store.lineage import Lineage
 
 TELLING = ("created", "began", "phase", "asked", "answered", "done", "stopped", "failed")

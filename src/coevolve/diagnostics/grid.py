@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.views import quoted
+from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.views import quoted
 from coevolve.harness.diagnostic import Diagnostic, Layer
 
 SOURCES = ("train", "dev")

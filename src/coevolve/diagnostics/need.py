@@ -3,9 +3,9 @@ score says."""
 
 from collections.abc import Sequence
 
+from coevolve.diagnostics.health import Health
 from coevolve.diagnostics.replay import values_of
 from coevolve.diagnostics.separation import labels_of, least_p_value, separations
-from coevolve.evidence.health import Health
 from coevolve.harness.diagnostic import Alarm, Finding
 from coevolve.harness.rules import DiagnosticRule
 from coevolve.harness.version import Version

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.seeds import derive
+from coevolve.diagnostics.health import Diagnosis, readings_of
+from coevolve.diagnostics.locked import Bounds
 from coevolve.diagnostics.separation import alike
-from coevolve.evidence.health import Diagnosis, readings_of
-from coevolve.evidence.locked import Bounds
-from coevolve.evidence.suite import Suite
+from coevolve.diagnostics.suite import Suite
 from coevolve.harness.diagnostic import Diagnostic, Finding
 
 

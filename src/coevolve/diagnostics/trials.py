@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coevolve.core.rollout import Value
+from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.locked import Bounds
 from coevolve.diagnostics.replay import Replayed, replay, stabilities
 from coevolve.diagnostics.separation import Readings, Separation, alike, separations
+from coevolve.diagnostics.suite import Suite, load_suite
 from coevolve.diagnostics.thresholds import best_cut, cut_p_value, told, with_threshold
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.locked import Bounds
-from coevolve.evidence.suite import Suite, load_suite
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial, Validation
 from coevolve.harness.rules import DiagnosticRule
 

@@ -6,7 +6,7 @@ from itertools import islice
 from multiprocessing import get_context
 from typing import TypeVar
 
-from coevolve.core.leaving import follow_parent
+from coevolve.core.exit import follow_parent
 
 Item = TypeVar("Item")
 Make = Callable[[int, int], list[Item]]

@@ -30,7 +30,7 @@ from coevolve.engineers.context import variant
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply, edited
 from coevolve.engineers.registry import ENGINEERS, make_engineer
-from coevolve.policies.structured import Unusable, only_object, read_answer
+from coevolve.policies.form import Unusable, only_object, read_answer
 from coevolve.store.cells import Cell
 
 STYLES = ("chat", "table")

@@ -12,13 +12,13 @@ from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
 from coevolve.engineers.briefing import briefing
 from coevolve.engineers.fence import clean, cut
-from coevolve.engineers.filling import alike, fill
+from coevolve.engineers.fill import alike, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools
 from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Policy, Sampling, tokens, worth
-from coevolve.policies.structured import answer_json
+from coevolve.policies.form import answer_json
 
 ROLE = """\
 You improve how a language model is trained by reinforcement learning. You look at the evidence of

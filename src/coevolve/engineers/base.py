@@ -11,8 +11,8 @@ from pydantic import Field
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.rollout import Value
+from coevolve.diagnostics.locked import Answer
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.evidence.locked import Answer
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch

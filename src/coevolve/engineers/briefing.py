@@ -11,7 +11,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.signals import counted, pooled
 from coevolve.engineers.situation import Situation
 from coevolve.harness.patch import FACTORS, Patch, flat
-from coevolve.harness.shaping import FACTS
+from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
 

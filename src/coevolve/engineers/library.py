@@ -16,11 +16,11 @@ from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.evaluation.statistics import wilson
-from coevolve.harness.checked import checked, read_toml
+from coevolve.harness.check import checked, read_toml
 from coevolve.harness.skill import SIGNS, Skill
 from coevolve.harness.template import Ask
 from coevolve.harness.trigger import trigger
-from coevolve.ledger.files import alone
+from coevolve.store.files import alone
 
 if TYPE_CHECKING:
     from coevolve.engineers.situation import Situation

@@ -20,7 +20,7 @@ from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.reach import edited
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Completion, Policy, Sampling, tokens, worth
-from coevolve.policies.structured import answer_json
+from coevolve.policies.form import answer_json
 
 NOTE_CHARACTERS = 2_000
 MOST_EDITS = 40

@@ -6,7 +6,7 @@ of is not suggested at all; while there is anything left to try, there is a sugg
 
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
-from coevolve.engineers.filling import alike, applied, fill
+from coevolve.engineers.fill import alike, applied, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
 from coevolve.harness.harness import Harness

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
-from coevolve.engineers.filling import with_patch
+from coevolve.engineers.fill import with_patch
 from coevolve.harness.filters import AbandonmentFilter, SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.proposal import Proposal

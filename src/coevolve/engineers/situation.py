@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from coevolve.evidence.health import alarm_of
+from coevolve.diagnostics.health import alarm_of
 from coevolve.harness.diagnostic import Alarm, Finding
 from coevolve.harness.trigger import NUMBERS
 from coevolve.harness.version import Version

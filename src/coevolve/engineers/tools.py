@@ -12,17 +12,17 @@ from pydantic import Field
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
+from coevolve.diagnostics.health import behind_sql, readings_at, readings_of
+from coevolve.diagnostics.locked import Answer
+from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
 from coevolve.engineers.briefing import listed, told
 from coevolve.engineers.fence import clean, cut, fenced
-from coevolve.engineers.filling import with_patch
+from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply
 from coevolve.engineers.rules import warned_of, warnings
 from coevolve.engineers.situation import situation_of
-from coevolve.evidence.health import behind_sql, readings_at, readings_of
-from coevolve.evidence.locked import Answer
-from coevolve.evidence.views import quoted
 from coevolve.harness.diagnostic import Diagnostic
 from coevolve.harness.patch import FACTORS, Patch, flat
 

@@ -20,7 +20,7 @@ from coevolve.domains.check import Failure, Finding, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
 from coevolve.harness.recipe import Recipe
-from coevolve.harness.shaping import shaped
+from coevolve.harness.reward import shaped
 from coevolve.policies.models import find
 
 RECIPE = Recipe(steps=2, tasks=2, group=4, learning_rate=1e-4, max_tokens=40)
@@ -80,7 +80,7 @@ class Trial:
     @cached_property
     def rollouts(self) -> list[Rollout]:
         """What the first stage has stored."""
-        from coevolve.evidence.stages import stage_rollouts
+        from coevolve.store.stages import stage_rollouts
 
         return list(stage_rollouts(Path(self.result.policy).parent, self.tasks))
 

@@ -53,7 +53,7 @@ from coevolve.engines.score import (
     read,
 )
 from coevolve.harness.expression import expression
-from coevolve.harness.shaping import FACTS
+from coevolve.harness.reward import FACTS
 from coevolve.policies.models import anywhere, check_trainable, find, style_for
 from coevolve.policies.weights import weights_of
 
@@ -354,7 +354,7 @@ def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
     stopped, tried, tokens = last.get("stopped"), 0, 0
     done = int(last.get("step", steps))
     if work.stage.kind == "grpo":
-        from coevolve.evidence.store import write
+        from coevolve.store.rollouts import write
 
         shutil.rmtree(work.path / "rollouts", ignore_errors=True)
         for step, attempts in enumerate(work.attempts()):

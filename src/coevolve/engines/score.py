@@ -28,7 +28,7 @@ from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
 from coevolve.engines.base import Stage
 from coevolve.evaluation.judge import each, record
 from coevolve.harness.filters import Columns, Memory, kept
-from coevolve.harness.shaping import shaped
+from coevolve.harness.reward import shaped
 from coevolve.policies.base import Completion, Prompt
 
 STAGE, TASKS, PROMPTS = "stage.json", "tasks.jsonl", "prompts.jsonl"

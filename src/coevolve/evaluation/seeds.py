@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from coevolve.evaluation.clusters import Part, share
-from coevolve.evaluation.paired import paired
+from coevolve.evaluation.difference import paired
 
 Over = Literal["seeds", "tasks"]
 Outcomes = Sequence[Sequence[float]]

@@ -18,12 +18,12 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evidence.store import write
 from coevolve.gallery.mixture import Mixture, MixturePolicy, Scripts, save
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Memory, kept
-from coevolve.harness.shaping import columns_of, shaped
+from coevolve.harness.reward import columns_of, shaped
 from coevolve.policies.base import Sampling, tokens
+from coevolve.store.rollouts import write
 
 
 class MixtureEngine:

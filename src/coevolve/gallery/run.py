@@ -18,10 +18,10 @@ from coevolve.gallery.scenario import Scenario
 from coevolve.gallery.score_only import Scored, scored
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.loop import run_loop
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage
 from coevolve.store.phases import Gate
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coevolve.backtests.stored import read_stored
+from coevolve.backtests.replay import read_stored
 from coevolve.core.rollout import Rollout
-from coevolve.evaluation.paired import paired
+from coevolve.evaluation.difference import paired
 from coevolve.gallery.scenario import Score
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
-from coevolve.harness.shaping import shaped
+from coevolve.harness.reward import shaped
 from coevolve.loop.run import Run
 
 WORDS: dict[Score, str] = {

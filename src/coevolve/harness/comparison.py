@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, field_validator
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
-from coevolve.harness.checked import checked, read_toml
+from coevolve.harness.check import checked, read_toml
 from coevolve.harness.plan import Plan, make_plan, merged
 
 SHIPPED = {

@@ -10,7 +10,7 @@ from pydantic import Field
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.budget import Amount, Budget
-from coevolve.harness.checked import checked, read_toml
+from coevolve.harness.check import checked, read_toml
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.patch import FACTORS

@@ -2,7 +2,7 @@
 
 Each kind is data. What it comes to for a harness is a list of values, best first; a template that
 does not apply comes to none. Templates of knobs need a domain's knob space and are filled in
-`engineers.filling`.
+`engineers.fill`.
 """
 
 import ast

@@ -13,19 +13,19 @@ from coevolve.core.task import Task
 from coevolve.engines.base import Engine
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.arms import ArmResult
-from coevolve.evaluation.paired import by_task
-from coevolve.evidence.evaluations import hash_of_tasks
+from coevolve.evaluation.difference import by_task
 from coevolve.harness.comparison import Job
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.files import WriterLock
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.create import create
 from coevolve.loop.loop import run_loop
 from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Say
 from coevolve.policies.base import tokens
+from coevolve.store.evaluations import hash_of_tasks
+from coevolve.store.files import WriterLock
 from coevolve.store.jobs import finish, job_of, result_of
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
+from coevolve.store.spent import spent_so_far
 
 WORK = "coevolve.loop.compare:run_arm"
 """For a cluster."""

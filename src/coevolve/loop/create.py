@@ -22,7 +22,6 @@ from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
 from coevolve.harness.plan import Plan
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Run, Say, Team, quiet
 from coevolve.loop.train import one_by_one
@@ -31,6 +30,7 @@ from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
 from coevolve.store.jobs import Work
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import plan_of
 from coevolve.store.paths import Paths
 

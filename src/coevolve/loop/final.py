@@ -9,10 +9,10 @@ from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import rate_of
-from coevolve.evaluation.paired import by_task, paired
-from coevolve.ledger.events import STATES, Event
-from coevolve.ledger.ledger import Ledger
+from coevolve.evaluation.difference import by_task, paired
 from coevolve.loop.measure import Gauge, spent_on
+from coevolve.store.events import STATES, Event
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
 from coevolve.store.paths import RUN, Paths
 from coevolve.store.phases import Final, Tested

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.clusters import rate_of
-from coevolve.evaluation.paired import TAIL, Difference, by_task, paired
+from coevolve.evaluation.difference import TAIL, Difference, by_task, paired
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch

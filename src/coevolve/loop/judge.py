@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from coevolve.core.errors import EvidenceError
-from coevolve.evaluation.paired import Difference
-from coevolve.evidence.health import Health, readings_at
+from coevolve.diagnostics.health import Health, readings_at
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.version import Version
 from coevolve.loop.gate import Rules, Ruling, Side, better, compared, higher, no_worse_than_best
 from coevolve.loop.noise import spread_of

@@ -8,15 +8,15 @@ broken off in between writes the same.
 from collections.abc import Sequence
 
 from coevolve.core.seeds import digest
-from coevolve.diagnostics.keeping import keep_trials
+from coevolve.diagnostics.files import keep_trials
+from coevolve.diagnostics.health import Health
 from coevolve.diagnostics.need import needs_diagnostic
-from coevolve.diagnostics.screening import from_grid
+from coevolve.diagnostics.screen import from_grid
 from coevolve.diagnostics.separation import labels_of
 from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
-from coevolve.engineers.distilling import distil
+from coevolve.engineers.distill import distil
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
-from coevolve.evidence.health import Health
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial
 from coevolve.harness.plan import Plan
 from coevolve.harness.skill import Skill

@@ -20,7 +20,6 @@ from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
 from coevolve.evaluation.attempts import attempts
-from coevolve.evidence.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.harness.recipe import Recipe
@@ -29,6 +28,7 @@ from coevolve.policies.base import Completion, Policy, Prompt, Sampling, tokens
 from coevolve.policies.registry import get_policy
 from coevolve.sandbox.bubblewrap import choose
 from coevolve.store.cells import cells_of
+from coevolve.store.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 from coevolve.store.paths import Paths
 from coevolve.store.phases import Dev, Scores, scores_of
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scipy.stats import norm, t
 
-from coevolve.evaluation.paired import TAIL, Difference
+from coevolve.evaluation.difference import TAIL, Difference
 
 GUESS, WEIGHT = 0.01, 2
 """The spread that is guessed before anything was repeated, and how many repeats the guess is worth:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from coevolve.backtests.reward import check_names
 from coevolve.core.errors import UserError
-from coevolve.core.leaving import beside
+from coevolve.core.exit import beside
 from coevolve.core.names import lookup
 from coevolve.core.seeds import derive
+from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.locked import Locked
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer, Past, Refused, View, proposal_of
 from coevolve.engineers.reach import apply
 from coevolve.engineers.situation import ancestry
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.locked import Locked
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat, patched

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from coevolve.core.rollout import Rollout
+from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.engineers.base import Engineer
-from coevolve.evidence.health import Diagnosis, Health
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
-from coevolve.ledger.ledger import Ledger
 from coevolve.loop.measure import Gauge
 from coevolve.store.jobs import Work
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.paths import Paths
 from coevolve.store.phases import Phase

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from coevolve.ledger import approval
-from coevolve.ledger.budget import spent_so_far
 from coevolve.loop.run import Run
+from coevolve.store import approval
+from coevolve.store.spent import spent_so_far
 
 
 class Stopped(Exception):

@@ -19,10 +19,9 @@ from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.engineering.mixing import with_lessons
+from coevolve.engineering.mix import with_lessons
 from coevolve.engines.base import Engine, Observe, Stage
 from coevolve.engines.registry import get_engine
-from coevolve.evidence.stages import stage_rollouts
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
@@ -36,6 +35,7 @@ from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
 from coevolve.store.lineage import lineage_of
 from coevolve.store.paths import Paths, version_place
 from coevolve.store.phases import Dev, Grown, Scores, Train
+from coevolve.store.stages import stage_rollouts
 
 WORK = "coevolve.loop.train:train_version"
 """For a cluster."""

@@ -21,7 +21,7 @@ from coevolve.pocket import arrays, vocabulary
 from coevolve.pocket.arrays import Demonstrations
 from coevolve.pocket.batches import Data, draw, make_batch, to_device
 from coevolve.pocket.progress import Progress, Watch, silent
-from coevolve.pocket.saving import check_free, save
+from coevolve.pocket.save import check_free, save
 from coevolve.pocket.tokenizer import MOST_TOKENS
 
 HEAD_WIDTH = 32

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from coevolve.policies.attention import sharing
-from coevolve.policies.decoding import Memory, State
+from coevolve.policies.buffers import Memory, State
 from coevolve.policies.masks import Masks, undrawable
 
 ROUND = 64

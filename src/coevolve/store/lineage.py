@@ -11,8 +11,8 @@ from coevolve.core.errors import LedgerError
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan, make_plan
 from coevolve.harness.version import Version
-from coevolve.ledger.events import Event
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.events import Event
+from coevolve.store.ledger import Ledger
 from coevolve.store.phases import (
     Begin,
     Best,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from coevolve.core.errors import LedgerError
 from coevolve.core.rollout import Rollout, Value
 from coevolve.engines.base import Result
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.budget import Spent

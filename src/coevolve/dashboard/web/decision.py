@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.folders import RunFolder
-from coevolve.ledger import approval
-from coevolve.ledger.approval import Answer
-from coevolve.ledger.ledger import Ledger
+from coevolve.store import approval
+from coevolve.store.approval import Answer
+from coevolve.store.ledger import Ledger
 
 LONGEST_NOTE = 4_000
 

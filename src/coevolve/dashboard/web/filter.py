@@ -15,7 +15,7 @@ from coevolve.dashboard.web.columns import Columns
 from coevolve.dashboard.web.table import Table
 from coevolve.evaluation.clusters import Sums
 from coevolve.evaluation.statistics import Rate
-from coevolve.evidence.store import SCHEMA
+from coevolve.store.rollouts import SCHEMA
 
 PAGE = 50
 MOST_MEMBERS = 64

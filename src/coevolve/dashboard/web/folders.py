@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.record import is_run
-from coevolve.ledger.files import WriterLock
+from coevolve.store.files import WriterLock
 
 DEEPEST = 4
 """Levels of folders below the one that is served in which runs are looked for."""

@@ -15,12 +15,12 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.web.folders import RunFolder, Stamp
-from coevolve.evidence.health import behind_sql
-from coevolve.evidence.layout import parts_of, sound, version_folders
-from coevolve.evidence.locked import Answer, Locked
-from coevolve.evidence.suite import load_suite
-from coevolve.evidence.views import Evidence, connect
+from coevolve.diagnostics.health import behind_sql
+from coevolve.diagnostics.locked import Answer, Locked
+from coevolve.diagnostics.suite import load_suite
+from coevolve.diagnostics.views import Evidence, connect
 from coevolve.harness.diagnostic import Diagnostic
+from coevolve.store.layout import parts_of, sound, version_folders
 
 LONGEST_S = 900
 AGAIN = 10.0

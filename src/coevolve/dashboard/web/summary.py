@@ -20,12 +20,12 @@ from coevolve.dashboard.numbers import change_words, place_words, rate_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate
-from coevolve.ledger.approval import Question, waiting
-from coevolve.ledger.budget import spent_so_far
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.watching import WORDS
+from coevolve.store.approval import Question, waiting
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, Node, plan_of
 from coevolve.store.paths import RUN, version_place
+from coevolve.store.spent import spent_so_far
+from coevolve.store.watch import WORDS
 
 NOTHING = Standing(None, None, None, "no evidence")
 

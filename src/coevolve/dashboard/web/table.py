@@ -14,11 +14,11 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.web.columns import Columns, columns_of
 from coevolve.dashboard.web.folders import Stamp
+from coevolve.diagnostics.views import pattern, quoted
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
-from coevolve.evidence.layout import Broken, Part, parts_of, problem
-from coevolve.evidence.views import pattern, quoted
 from coevolve.store.cells import SAME
+from coevolve.store.layout import Broken, Part, parts_of, problem
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -16,8 +16,8 @@ from coevolve.domains.code.draw import draw_svg, draw_text
 from coevolve.domains.code.generate import bucket_of, fingerprint, generate, task_id
 from coevolve.domains.code.judge import FAILURES, Judged, Verdict, judge, total_of
 from coevolve.domains.code.knobs import SPACE
-from coevolve.domains.code.loading import load_humaneval, load_stdin, number_of
-from coevolve.domains.code.reading import read_generated
+from coevolve.domains.code.load import load_humaneval, load_stdin, number_of
+from coevolve.domains.code.read import read_generated
 from coevolve.domains.code.statistics import measure
 from coevolve.domains.code.suite import benchmark
 from coevolve.domains.knobs import Knobs, KnobSpace

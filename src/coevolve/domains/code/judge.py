@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from coevolve.core.task import Task
 from coevolve.domains.code import forms
 from coevolve.domains.code.problem import unfold
-from coevolve.sandbox.judging import Program, check, program
+from coevolve.sandbox.judge import Program, check, program
 from coevolve.sandbox.limits import Limits, Stop
 
 FAILURES: dict[str, str] = {

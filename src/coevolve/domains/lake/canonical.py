@@ -6,7 +6,7 @@ It is equal for boards that differ by rotation, reflection or the order of their
 import numpy as np
 
 from coevolve.domains.lake.board import HOLE, Board
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel
 from coevolve.domains.lake.solver.layers import ONE, ZERO
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coevolve.domains.lake.board import Board, Plan
 from coevolve.domains.lake.canonical import arrays_of
-from coevolve.domains.lake.compiled import Table, Words, compiled
+from coevolve.domains.lake.compile import Table, Words, compiled
 from coevolve.domains.lake.solver.layers import ONE, ZERO
 
 CHECKS = (

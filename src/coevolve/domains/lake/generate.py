@@ -13,7 +13,7 @@ from coevolve.core.task import Label, Task
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
-from coevolve.domains.lake.compiled import announce
+from coevolve.domains.lake.compile import announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
 from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coevolve.domains.lake.board import FREE, HOLE
 from coevolve.domains.lake.canonical import fingerprint_of, mix
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel
 from coevolve.domains.lake.knobs import slack
 from coevolve.domains.lake.solver.cbs import SOLVED
 from coevolve.domains.lake.solver.certify import certify

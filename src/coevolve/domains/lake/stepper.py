@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from coevolve.core.errors import UserError
 from coevolve.domains.lake.board import HOLE, Board
 from coevolve.domains.lake.checks import BOUNDS, CONFLICT, IN_HOLE
-from coevolve.domains.lake.compiled import kernel
+from coevolve.domains.lake.compile import kernel
 
 ACTIONS = ("up", "down", "left", "right", "wait")
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1), (0, 0))

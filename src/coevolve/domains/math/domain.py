@@ -16,7 +16,7 @@ from coevolve.domains.length import length
 from coevolve.domains.math.answer import MARK, read_number
 from coevolve.domains.math.chain import chain_of
 from coevolve.domains.math.formats import convert
-from coevolve.domains.math.judging import FAILURES, judge
+from coevolve.domains.math.judge import FAILURES, judge
 from coevolve.domains.math.knobs import SPACE
 from coevolve.domains.math.make import digits_of, make, result, working
 from coevolve.domains.math.scripts import SCRIPTS

@@ -28,10 +28,10 @@ from coevolve.domains.openenv.declaration import (
     token,
 )
 from coevolve.domains.openenv.episode import FAILURES, ServedEpisode
-from coevolve.domains.openenv.reading import Answers, prompt
+from coevolve.domains.openenv.text import Answers, prompt
 from coevolve.domains.simple import ATTEMPTS, Data, SimpleDomain, silent
 from coevolve.domains.turns import Player
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 
 SEED_BITS = 31
 """What every server takes, also one whose numbers come from numpy."""

@@ -22,7 +22,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.openenv.declaration import Reset
 from coevolve.domains.turns import Episode, has_turns, turn_limit
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 
 SEEDS = 2**31
 KEPT = 4_096

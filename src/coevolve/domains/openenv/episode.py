@@ -6,8 +6,8 @@ from coevolve.core.errors import DomainError
 from coevolve.core.rollout import Outcome
 from coevolve.core.task import Task
 from coevolve.domains.openenv.connection import Play, Refused, Step
-from coevolve.domains.openenv.reading import heard, prompt
-from coevolve.harness.checked import checked
+from coevolve.domains.openenv.text import heard, prompt
+from coevolve.harness.check import checked
 
 if TYPE_CHECKING:
     from coevolve.domains.openenv.domain import ServedDomain

@@ -13,7 +13,7 @@ from coevolve.core.errors import DomainError
 
 PATIENCE_S = 120.0
 SERVE = (
-    "from coevolve.core.leaving import follow_input; follow_input(); "
+    "from coevolve.core.exit import follow_input; follow_input(); "
     "from runpy import run_module; run_module('coevolve', run_name='__main__')"
 )
 """The command line, which ends with whoever started it, however that ends."""

@@ -13,7 +13,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.openenv.connection import Play, Refused, Step, ask, timeless
 from coevolve.domains.openenv.declaration import SCRIPT, token
 from coevolve.domains.openenv.domain import ServedDomain
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 
 Actions = Sequence[dict[str, Any]]
 

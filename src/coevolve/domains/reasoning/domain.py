@@ -18,7 +18,7 @@ from coevolve.domains.simple import Data, SimpleDomain
 
 try:
     from coevolve.domains.reasoning import levels as curriculum
-    from coevolve.domains.reasoning import scoring
+    from coevolve.domains.reasoning import score
 except ImportError as error:
     raise UserError(
         f"domains of reasoning-gym need it ({error.name}): pip install 'coevolve[reasoning]'"
@@ -113,7 +113,7 @@ class ReasoningDomain(SimpleDomain):
     def right(self, data: Data, answer: str) -> bool:
         levels = self.levels(data)
         entry = made(self.dataset, levels, int(data["seed"]))
-        return scoring.right(self.dataset, curriculum.opened(self.dataset, levels), entry, answer)
+        return score.right(self.dataset, curriculum.opened(self.dataset, levels), entry, answer)
 
     def labels(self, data: Data) -> dict[str, Label]:
         return {name: int(data[name]) for name in self.buckets}

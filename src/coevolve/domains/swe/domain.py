@@ -26,7 +26,7 @@ from coevolve.domains.swe.statistics import measure
 from coevolve.domains.swe.suite import benchmark
 from coevolve.domains.swe.work import Work, check, work_of
 from coevolve.domains.turns import Player
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 
 SETTING = "COEVOLVE_SWE_SOURCES"
 """Environment variable: sources to make tasks of, instead of the shipped ones, between spaces."""

@@ -14,7 +14,7 @@ from coevolve.domains.knobs import Knobs
 from coevolve.domains.swe.faults import KINDS, Fault, disjoint
 from coevolve.domains.swe.issue import issue
 from coevolve.domains.swe.knobs import MOST_FAULTS, MOST_HINTS
-from coevolve.domains.swe.noticed import drawn_from, noticed
+from coevolve.domains.swe.notice import drawn_from, noticed
 from coevolve.domains.swe.repository import SIZES, Repository, repository
 from coevolve.domains.swe.work import Work, bucket_of
 

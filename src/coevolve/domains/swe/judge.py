@@ -15,7 +15,7 @@ from coevolve.core.rollout import Outcome
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.domains.swe.box import run_tests
-from coevolve.domains.swe.noticed import files_of
+from coevolve.domains.swe.notice import files_of
 from coevolve.domains.swe.places import SETTINGS, is_made, is_protected
 from coevolve.domains.swe.repository import Repository, repository
 from coevolve.domains.swe.source import Tree

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
-from coevolve.domains.swe.fetching import fetch
+from coevolve.domains.swe.fetch import fetch
 
 Tree = dict[str, bytes]
 """A repository as a value: paths with slashes, below its root."""

@@ -26,7 +26,7 @@ except ImportError as error:
         f"tasksets of verifiers need it ({error.name}): pip install 'coevolve[verifiers]', in an "
         "environment without openenv, whose requirements clash with its own"
     ) from None
-from coevolve.domains.verifiers.scoring import FAILURES, check_usable, full_reward, scored
+from coevolve.domains.verifiers.score import FAILURES, check_usable, full_reward, scored
 
 MOST = 20_000
 """Tasks that are read of a taskset, which may be endless."""

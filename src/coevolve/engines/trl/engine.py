@@ -29,7 +29,7 @@ from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
 from coevolve.harness.expression import expression
-from coevolve.harness.shaping import FACTS
+from coevolve.harness.reward import FACTS
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
 from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
 

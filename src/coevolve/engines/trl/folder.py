@@ -27,10 +27,10 @@ from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage, recorded_model
 from coevolve.evaluation.language import measure
-from coevolve.ledger.files import WriterLock
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded, anywhere
 from coevolve.policies.weights import weights_of
+from coevolve.store.files import WriterLock
 from coevolve.store.paths import Paths
 
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"

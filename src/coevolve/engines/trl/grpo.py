@@ -25,7 +25,7 @@ from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import Dialogue, last_said, play
 from coevolve.harness.filters import Columns
-from coevolve.harness.shaping import columns_of
+from coevolve.harness.reward import columns_of
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing

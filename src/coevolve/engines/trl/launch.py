@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from coevolve.core.errors import CoevolveError, EngineError
-from coevolve.core.leaving import follow_input
+from coevolve.core.exit import follow_input
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.engines.trl.folder import StageFolder
 

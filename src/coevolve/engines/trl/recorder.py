@@ -9,9 +9,9 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, has_turns, turn_limit
 from coevolve.evaluation.judge import each, judge, record
-from coevolve.evidence.store import write
-from coevolve.harness.shaping import shaped
+from coevolve.harness.reward import shaped
 from coevolve.policies.base import Completion, Prompt
+from coevolve.store.rollouts import write
 
 
 class Attempt(NamedTuple):

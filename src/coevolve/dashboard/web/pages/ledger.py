@@ -8,7 +8,7 @@ from coevolve.dashboard.record import Record
 from coevolve.dashboard.text import written
 from coevolve.dashboard.web.filter import whole
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.ledger.events import Event
+from coevolve.store.events import Event
 
 PAGE = 100
 BEGINNING = 300

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, compiled, kernel
+from coevolve.domains.lake.compile import Table, compiled, kernel
 from coevolve.domains.lake.solver.layers import Lake, backward, single
 from coevolve.domains.lake.solver.pairs import cover, pair_excess
 from coevolve.domains.lake.solver.replan import Scratch, conflict_of, shortest

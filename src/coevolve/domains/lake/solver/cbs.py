@@ -12,7 +12,7 @@ first node without conflicts that leaves the queue is optimal.
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, compiled, kernel
+from coevolve.domains.lake.compile import Table, compiled, kernel
 from coevolve.domains.lake.solver.branch import choose_splits, refine
 from coevolve.domains.lake.solver.layers import Lake
 from coevolve.domains.lake.solver.replan import Scratch, count_conflicts, make_scratch, replan

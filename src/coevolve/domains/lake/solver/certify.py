@@ -12,7 +12,7 @@ import numpy as np
 from coevolve.core.errors import DomainError
 from coevolve.domains.lake.board import Board, Plan
 from coevolve.domains.lake.canonical import arrays_of
-from coevolve.domains.lake.compiled import Table, Words, announce, compiled
+from coevolve.domains.lake.compile import Table, Words, announce, compiled
 from coevolve.domains.lake.solver.cbs import EXCEEDED, GAVE_UP, SHORT, SOLVED, search
 from coevolve.domains.lake.solver.exhaustive import exhaustive_cost
 from coevolve.domains.lake.solver.layers import Lake, distances

@@ -7,7 +7,7 @@ agent that has not pays one for every step.
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, compiled
+from coevolve.domains.lake.compile import Table, compiled
 from coevolve.domains.lake.solver.layers import ONE, ZERO, Lake, neighbour
 
 

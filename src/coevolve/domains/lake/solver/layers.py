@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel, lowest_bit
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)

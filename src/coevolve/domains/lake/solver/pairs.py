@@ -7,7 +7,7 @@ bound for the whole board (a minimum weighted vertex cover).
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel, lowest_bit
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 from coevolve.domains.lake.solver.layers import (
     ONE,
     ZERO,

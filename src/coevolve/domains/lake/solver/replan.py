@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel, lowest_bit
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 from coevolve.domains.lake.solver.layers import (
     ONE,
     ZERO,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coevolve.domains.lake.compiled import Table, Words, compiled, kernel
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel
 from coevolve.domains.lake.solver.layers import ONE, ZERO, Lake, remove
 
 Paths = NDArray[np.int16]

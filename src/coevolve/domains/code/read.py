@@ -11,7 +11,7 @@ from coevolve.core.rollout import Value
 from coevolve.domains.code.problem import unfold
 from coevolve.domains.code.steps import AFTER, BEFORE
 from coevolve.domains.code.topics import BY_NAME
-from coevolve.harness.checked import checked
+from coevolve.harness.check import checked
 
 Scalar = bool | int | str
 Test = tuple[Literal["plain", "edge", "large"], int, int]

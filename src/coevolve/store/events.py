@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
 from coevolve.core.rollout import Value
-from coevolve.ledger.chain import name_of
-from coevolve.ledger.database import Database
-from coevolve.ledger.payload import decode, pretty
+from coevolve.store.chain import name_of
+from coevolve.store.database import Database
+from coevolve.store.payload import decode, pretty
 
 State = Literal["new", "running", "waiting", "done", "stopped", "failed", "broken"]
 STATES: dict[str, State] = {

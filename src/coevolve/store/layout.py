@@ -19,8 +19,8 @@ from pyarrow import parquet
 
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.evidence.store import SCHEMA
 from coevolve.store.paths import Paths
+from coevolve.store.rollouts import SCHEMA
 
 Source = Literal["train", "dev", "probe", "gate"]
 VISIBLE = (Split.TRAIN, Split.DEV)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import LedgerError
-from coevolve.ledger.chain import COLUMNS, Chain, link
-from coevolve.ledger.connecting import Connected, damaged, explained, unwritable
+from coevolve.store.chain import COLUMNS, Chain, link
+from coevolve.store.connection import Connected, damaged, explained, unwritable
 
 APPLICATION = 0x636F6576
 """Marks an SQLite file as a ledger."""

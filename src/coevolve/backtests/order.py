@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.backtests.numbers import count, share
-from coevolve.backtests.stored import Stored
+from coevolve.backtests.replay import Stored
 from coevolve.harness.backtest import Measure
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Flags

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coevolve.evidence.layout import version_folders
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.layout import version_folders
+from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Node, lineage_of
 
 Row = dict[str, Any]

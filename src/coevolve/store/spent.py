@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
 from coevolve.harness.budget import Spent
-from coevolve.ledger.ledger import Ledger
+from coevolve.store.ledger import Ledger
 
 
 def spent_so_far(ledger: Ledger) -> Spent:

@@ -17,10 +17,10 @@ from pyarrow import compute, parquet
 
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
-from coevolve.evidence.layout import parts_of, sound
-from coevolve.evidence.store import SCHEMA
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
+from coevolve.store.layout import parts_of, sound
+from coevolve.store.rollouts import SCHEMA
 
 COLUMNS = (
     "step", "sample", "messages", "reward", "components", "valid", "optimal", "stop",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.evidence.layout import VISIBLE, Broken, Part, parts_of, sound
-from coevolve.evidence.lineage import STEPS, VERSIONS, Row, steps_of, versions_of
-from coevolve.evidence.store import SCHEMA
+from coevolve.diagnostics.versions import STEPS, VERSIONS, Row, steps_of, versions_of
 from coevolve.store.cells import SAME
+from coevolve.store.layout import VISIBLE, Broken, Part, parts_of, sound
+from coevolve.store.rollouts import SCHEMA
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

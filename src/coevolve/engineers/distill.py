@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from coevolve.core.seeds import digest
 from coevolve.domains.knobs import KnobSpace
-from coevolve.engineers.filling import alike
+from coevolve.engineers.fill import alike
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engineers.situation import Situation
-from coevolve.evaluation.paired import Difference
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.skill import SIGNS, Sign, Skill, Trial

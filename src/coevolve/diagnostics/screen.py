@@ -10,11 +10,11 @@ from math import comb
 import numpy as np
 
 from coevolve.diagnostics.grid import grid
+from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.replay import halves, replay
 from coevolve.diagnostics.separation import Readings, alike
+from coevolve.diagnostics.suite import load_suite
 from coevolve.diagnostics.trials import Occasion
-from coevolve.evidence.health import Diagnosis
-from coevolve.evidence.suite import load_suite
 from coevolve.harness.diagnostic import Diagnostic
 
 MOST = 100

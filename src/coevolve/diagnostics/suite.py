@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.errors import UserError
-from coevolve.harness.checked import checked, read_toml
+from coevolve.harness.check import checked, read_toml
 from coevolve.harness.diagnostic import LAYERS, Diagnostic
 
-BUILT_IN = Path(__file__).parent / "diagnostics"
+BUILT_IN = Path(__file__).parent / "built_in"
 
 
 class Suite(NamedTuple):

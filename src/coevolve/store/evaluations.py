@@ -18,8 +18,8 @@ from coevolve.core.files import replace_file
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
-from coevolve.evidence.store import SCHEMA, write
 from coevolve.policies.base import Sampling
+from coevolve.store.rollouts import SCHEMA, write
 
 
 class Evaluation(Value):

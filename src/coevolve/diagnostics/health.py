@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coevolve.core.errors import EvidenceError, UserError
 from coevolve.core.names import lookup
-from coevolve.evidence.layout import Broken
-from coevolve.evidence.locked import Answer, Bounds, Locked
-from coevolve.evidence.suite import Suite, load_suite
-from coevolve.evidence.views import Evidence, connect, gather, quoted
+from coevolve.diagnostics.locked import Answer, Bounds, Locked
+from coevolve.diagnostics.suite import Suite, load_suite
+from coevolve.diagnostics.views import Evidence, connect, gather, quoted
 from coevolve.harness.diagnostic import Alarm, Diagnostic, Finding, Reading, Trend
+from coevolve.store.layout import Broken
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

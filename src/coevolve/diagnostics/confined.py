@@ -1,4 +1,4 @@
-"""The process for statements that nobody here wrote: `python -m coevolve.evidence.confined`.
+"""The process for statements that nobody here wrote: `python -m coevolve.diagnostics.confined`.
 
 It reads one line of JSON that makes the views, then a line per statement, and answers a line to
 each. Invariant: before the first statement arrives it can write no file, open none but the listed
@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from coevolve.evidence.statement import Permitted, Refused, check, harmless, taken
+from coevolve.diagnostics.statement import Permitted, Refused, check, harmless, taken
 
 SPARE = 512 * 1024 * 1024
 """Bytes beside the database's own: Python, threads, and what the database does not count."""

@@ -1,6 +1,6 @@
 """The locked connection: SQL that a model wrote, against what an engineer may see.
 
-Statements run in a process of their own (`evidence.confined`), which is killed when it takes too
+Statements run in a process of their own (`diagnostics.confined`), which is killed when it takes too
 long. Invariant: no statement sees a gate or test rollout, writes anything, or outlives its limits.
 """
 
@@ -19,7 +19,7 @@ from pydantic import Field
 from coevolve.core.errors import EvidenceError
 from coevolve.core.rollout import Value
 from coevolve.core.splits import Split
-from coevolve.evidence.views import NAMES, Evidence, pattern
+from coevolve.diagnostics.views import NAMES, Evidence, pattern
 
 START_S = 60.0
 """Seconds in which the views of a run must be made."""
@@ -74,7 +74,7 @@ class Locked:
         self.close()
         environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "coevolve.evidence.confined"],
+            [sys.executable, "-m", "coevolve.diagnostics.confined"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env=environment, cwd="/", start_new_session=True,
         )  # fmt: skip

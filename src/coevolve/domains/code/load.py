@@ -16,8 +16,8 @@ from coevolve.core.splits import split_of
 from coevolve.core.task import Task
 from coevolve.domains.code import forms
 from coevolve.domains.code.judge import Judged, Verdict, checking, judge
-from coevolve.harness.checked import checked
-from coevolve.sandbox.judging import check, program
+from coevolve.harness.check import checked
+from coevolve.sandbox.judge import check, program
 
 HUMANEVAL_CPU_S = 5
 

@@ -16,7 +16,7 @@ from coevolve.engineers.signals import hardened
 from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, flat, patched
-from coevolve.harness.shaping import FACTS
+from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.template import Ask, Harden, Put, Turn, moved, values_of
 

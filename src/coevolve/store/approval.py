@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.rollout import Value
-from coevolve.ledger.events import Event
-from coevolve.ledger.ledger import Ledger
-from coevolve.ledger.payload import encode
+from coevolve.store.events import Event
+from coevolve.store.ledger import Ledger
+from coevolve.store.payload import encode
 
 Decision = Literal["approve", "revise", "abort"]
 Kind = TypeVar("Kind", bound=Value)

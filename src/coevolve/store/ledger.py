@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from coevolve.core.errors import LedgerError, UserError
-from coevolve.ledger import events
-from coevolve.ledger.database import Database
-from coevolve.ledger.events import NO_NOTES, Event, State, payload_of, refuse_place
-from coevolve.ledger.files import WriterLock, alone, write
-from coevolve.ledger.payload import LARGE, decode, differences, encode, small_members
+from coevolve.store import events
+from coevolve.store.database import Database
+from coevolve.store.events import NO_NOTES, Event, State, payload_of, refuse_place
+from coevolve.store.files import WriterLock, alone, write
+from coevolve.store.payload import LARGE, decode, differences, encode, small_members
 
 
 class Ledger:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Task
-from coevolve.evidence.evaluations import restored
-from coevolve.evidence.store import read
+from coevolve.store.evaluations import restored
+from coevolve.store.rollouts import read
 
 
 def stage_rollouts(folder: Path, tasks: Sequence[Task]) -> Iterator[Rollout]:

@@ -1,1 +1,0 @@
-"""Rollouts as evidence: how they are kept and read."""

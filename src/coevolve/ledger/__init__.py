@@ -1,1 +1,0 @@
-"""The record of a run: what happened, what it cost, and what a person decided."""
