@@ -13,13 +13,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fit import Tried, fit
 from scipy import stats
 
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
-from coevolve.engineering.fit import Trial, fit
 from coevolve.engineering.oracle import best_edits
 from coevolve.engineering.trainee import signal
 from coevolve.engineers.base import Past, View, proposal_of
@@ -73,7 +73,7 @@ def main() -> None:
             (Past(number=0, knobs=dict(knobs), dev=(), train=tuple(cells), verdict="kept"),),
             {"round": 0, "rounds": 2},
         )  # fmt: skip
-        trainee = fit([Trial(knobs, cells)])
+        trainee = fit([Tried(knobs, cells)])
         fresh = spread(tried(policy, style, knobs, arguments.tasks, derive(2, number)))
         for name in ("fitted oracle", *arguments.engineers):
             if name == "fitted oracle":

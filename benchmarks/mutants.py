@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from coevolve.cli.files import read_tasks
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.code.answer import fenced
 from coevolve.domains.code.domain import CodeDomain
+from coevolve.domains.files import read_tasks
 
 SWAPS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plans import make_knobs
 
-from coevolve.cli.files import writing
+from coevolve.core.files import writing
 from coevolve.core.splits import Split
 from coevolve.domains.lake.generate import CHUNK, generate
 

@@ -28,12 +28,12 @@ loaded = load(work.model, stage.device or "cpu", training=True)
 model, tokenizer = loaded.model.eval(), loaded.tokenizer
 device, ends = model.device, torch.tensor(loaded.end_ids, device=model.device)
 optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.0)
-done = 0
+step = used = 0  # steps made, and tokens read and drawn
 if saved.exists():
     state = torch.load(saved, map_location=device)
     model.load_state_dict(state["model"])
     optimiser.load_state_dict(state["optimiser"])
-    done = state["done"]
+    step, used = state["step"], state["used"]
 
 
 @torch.no_grad()
@@ -65,7 +65,7 @@ def log_probabilities(ids, mask, answers, own):
     return scores.gather(2, answers[:, :, None])[:, :, 0] * own
 
 
-for step in range(done, recipe.steps):
+while not recipe.is_over(step, used):
     torch.manual_seed(stage.seed + step)
     asks = [ask for ask in work.batch(step) for _ in range(recipe.group)]
     prompts = {"input_ids": [render(tokenizer, ask.messages) for ask in asks]}
@@ -106,9 +106,10 @@ for step in range(done, recipe.steps):
     norm = clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()
 
-    work.tell(step + 1, loss=loss.item(), grad_norm=norm.item(), reward=groups.mean().item())
-    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict(), "done": step + 1}
-    torch.save(state, saved.with_suffix(".partial"))
+    step, used = step + 1, used + int(mask.sum() + own.sum())
+    work.tell(step, loss=loss.item(), grad_norm=norm.item(), reward=groups.mean().item())
+    state = {"model": model.state_dict(), "optimiser": optimiser.state_dict()}
+    torch.save(state | {"step": step, "used": used}, saved.with_suffix(".partial"))
     saved.with_suffix(".partial").replace(saved)
 
 model.save_pretrained(work.policy)

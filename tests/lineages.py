@@ -7,11 +7,11 @@ from views import TRAINING, by_size, finished
 from coevolve.diagnostics.suite import load_suite
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.engineers.base import View
+from coevolve.engineers.view import line
 from coevolve.harness.diagnostic import Finding, Reading
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, patched
 from coevolve.harness.version import Version
-from coevolve.loop.propose import line
 
 SUITE = load_suite().diagnostics
 
@@ -52,7 +52,7 @@ def findings(readings, n=1_000):
 
 def line_of(versions, parent):
     """The numbers of the versions that a run shows as the way to a parent."""
-    return line(SimpleNamespace(lineage=SimpleNamespace(versions=versions)), parent)
+    return line(SimpleNamespace(versions=versions), parent.number)
 
 
 def lineage(readings=None, versions=None, parent=None, domain=None, n=1_000, **fields):

@@ -177,6 +177,7 @@ def plan_of(given: Mapping[str, Any]) -> Plan:
         values["candidates"] = 64
     values.pop("trainers", None)
     values["objective"] = {"protect": []}  # they looked at the valid rate alone
+    values["gate"] = {"twins": 1, **values.get("gate", {})}  # what there was then by default
     return make_plan({**values, "engineers": ["rules" if tree else "fixed"]}, "a golden record")
 
 

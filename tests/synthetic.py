@@ -11,10 +11,10 @@ from coevolve.engines.base import Result
 from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import make_plan
-from coevolve.harness.version import Verdict, Version
+from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
-from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Phase, Scores, Train
+from coevolve.store.phases import Beside, Best, Gate, Grown, Phase, Scores, Train
 from coevolve.store.rollouts import write
 
 WORDS = ("up", "down", "left", "right", "wait")

@@ -1,8 +1,8 @@
 """coevolve runs the outer loop of LLM reinforcement learning.
 
-What others import: `run` and `resume` a `Plan`; write an `Engineer` that proposes a `Patch` from a
-`View`, a `Domain` (`SimpleDomain` does most of it), or an `Engine`. Nothing heavy is imported
-before it is used.
+What others import: `run` and `resume` a `Plan`, and open its test split (`final`); write an
+`Engineer` that proposes a `Patch` from a `View`, a `Domain` (`SimpleDomain` does most of it), or an
+`Engine`. Nothing heavy is imported before it is used.
 """
 
 from importlib import import_module
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from coevolve.engines.base import Engine
     from coevolve.harness.patch import Patch
     from coevolve.harness.plan import Plan
-    from coevolve.loop.start import Outcome, resume, run
+    from coevolve.start import Outcome, final, resume, run
 
 __version__ = "0.1.0"
 __all__ = [
-    "Domain", "Engine", "Engineer", "Outcome", "Patch", "Plan", "SimpleDomain", "View", "resume",
-    "run",
+    "Domain", "Engine", "Engineer", "Outcome", "Patch", "Plan", "SimpleDomain", "View", "final",
+    "resume", "run",
 ]  # fmt: skip
 
 _PLACES = {
@@ -31,9 +31,10 @@ _PLACES = {
     "Engine": "engines.base",
     "Patch": "harness.patch",
     "Plan": "harness.plan",
-    "Outcome": "loop.start",
-    "resume": "loop.start",
-    "run": "loop.start",
+    "Outcome": "start",
+    "final": "start",
+    "resume": "start",
+    "run": "start",
 }
 
 

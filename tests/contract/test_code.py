@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from coevolve.cli.files import read_tasks
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.code.answer import fenced
 from coevolve.domains.code.domain import CodeDomain
 from coevolve.domains.code.scripts import TRICKS
 from coevolve.domains.code.template import filled
+from coevolve.domains.files import read_tasks
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 DOMAIN = CodeDomain()

@@ -14,6 +14,7 @@ from coevolve.core.errors import EvidenceError
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.agent import AgentEngineer
+from coevolve.engineers.ask import recordable
 from coevolve.engineers.base import Refused, proposal_of
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.library import SkillLibrary
@@ -23,7 +24,6 @@ from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.harness.patch import patched
-from coevolve.loop.propose import recordable
 from coevolve.policies.base import Completion, Sampling
 
 SIZES = range(3, 11)

@@ -21,12 +21,12 @@ from coevolve.core.errors import EngineError, SplitError, UserError
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.engines import command
-from coevolve.engines.check import RECIPE, REWARD, Trial, check_engine
+from coevolve.engines.check import RECIPE, REWARD, Subject, check_engine
 from coevolve.engines.command import CommandEngine, StageFolder
 from coevolve.engines.registry import ENGINES, get_engine
 from coevolve.engines.score import Attempt
 from coevolve.harness.filters import TopFilter
-from coevolve.policies.weights import hash_of_weights
+from coevolve.policies.models import hash_of_weights
 from coevolve.store.stages import stage_rollouts
 
 TESTS = Path(__file__).parents[1]
@@ -92,7 +92,7 @@ def test_conformance(
     monkeypatch.chdir(tmp_path)
     folder = trained if name == EXAMPLE else tmp_path / "stages"
     findings = check_engine(get_engine(name), "pocket", get_domain("lake"), folder)
-    assert len(findings) == 12
+    assert len(findings) == 13
     assert [finding for finding in findings if not finding.passed] == []
 
 
@@ -125,10 +125,11 @@ def test_the_suite_finds_out_a_bad_engine(tmp_path: Path, monkeypatch: pytest.Mo
         "nothing is written outside the folder",
         "a finished stage is not trained again",
         "another stage in its folder is refused",
+        "a stage ends when its tokens are used up",
     }
     assert "litter" in failed["nothing is written outside the folder"]
     broken = check_engine(program(tmp_path, "sys.exit(3)"), "pocket", get_domain("lake"), tmp_path)
-    assert sum("ended with 3" in finding.message for finding in broken) == 10
+    assert sum("ended with 3" in finding.message for finding in broken) == 11
 
 
 BAD = {
@@ -325,22 +326,24 @@ runpy.run_path(sys.argv[1])
 
 
 def test_killed_and_resumed_is_as_if_never_killed(trained: Path, tmp_path: Path) -> None:
-    whole = Trial(get_engine(EXAMPLE), "pocket", get_domain("lake"), trained, RECIPE).result
+    whole = Subject(get_engine(EXAMPLE), "pocket", get_domain("lake"), trained, RECIPE).result
     (tmp_path / "killed.py").write_text(KILLED)
     engine = CommandEngine(f"{tmp_path / 'killed.py'} {EXAMPLE.removeprefix('command:')}")
-    trial = Trial(engine, "pocket", get_domain("lake"), tmp_path, RECIPE)
+    subject = Subject(engine, "pocket", get_domain("lake"), tmp_path, RECIPE)
     seen: list[int] = []
     with pytest.raises(EngineError, match="ended with 137"):
-        engine.train(trial.stage("first"), trial.tasks, lambda progress: seen.append(progress.step))
+        engine.train(
+            subject.stage("first"), subject.tasks, lambda progress: seen.append(progress.step)
+        )
     result = engine.train(
-        trial.stage("first"), trial.tasks, lambda progress: seen.append(progress.step)
+        subject.stage("first"), subject.tasks, lambda progress: seen.append(progress.step)
     )
     assert seen == [1, 2]
     assert result.rollouts == 16
     policies = [Path(one.policy) for one in (whole, result)]
     assert hash_of_weights(policies[0]) == hash_of_weights(policies[1])
     one, other = (
-        [rollout.messages for rollout in stage_rollouts(policy.parent, trial.tasks)]
+        [rollout.messages for rollout in stage_rollouts(policy.parent, subject.tasks)]
         for policy in policies
     )
     assert one == other

@@ -26,8 +26,7 @@ from coevolve.domains.openenv import semantics
 from coevolve.domains.openenv.connection import Lines, Play, Refused
 from coevolve.domains.openenv.declaration import TOKEN, Resources
 from coevolve.domains.openenv.domain import ServedDomain
-from coevolve.domains.openenv.process import started
-from coevolve.domains.openenv.trials import Solution, solutions
+from coevolve.domains.openenv.trials import Solution, solutions, started
 from coevolve.domains.registry import get_domain, members
 from coevolve.engineers.frontier import FrontierEngineer
 from coevolve.engines.base import Result, Stage
@@ -98,7 +97,7 @@ def served(guessing: str, opened) -> ServedDomain:
 
 KILLED = """
 import os, signal, time
-from coevolve.domains.openenv.process import started
+from coevolve.domains.openenv.trials import started
 with started("lake") as address:
     print(address, flush=True)
     time.sleep(1)  # it has said all it has to say, and would go on

@@ -19,6 +19,7 @@ from coevolve.cluster.compare import Outcome, run_comparison
 from coevolve.cluster.processes import Processes
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
+from coevolve.domains.registry import get_domain
 from coevolve.evaluation.arms import ArmResult, table
 from coevolve.harness.comparison import Comparison
 from coevolve.loop import compare as arms
@@ -95,6 +96,45 @@ def test_arms_of_one_seed_share_tasks_knobs_and_base(tmp_path: Path) -> None:
             first[job.seed] = shared
         assert first[job.seed] == shared
     assert all(one != other for one, other in zip(first[0], first[1], strict=True))
+
+
+def test_a_suite_is_told_by_its_labels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = get_domain("lake")
+    knobs = domain.space.parse(
+        {"size3.data_ratio": 1.0, "agents2.share": 0.5, "agents3.share": 0.5}
+    )
+    tasks = list(domain.generate(knobs, 30, 0, Split.TEST))
+    monkeypatch.setitem(type(domain).suites, "tiny", lambda: iter(tasks))  # type: ignore[arg-type]
+    results = []
+    for job in comparison(final="suite:tiny", by=["agents", "size"]).jobs():
+        folder = tmp_path / job.name
+        folder.mkdir(parents=True)
+        give(folder, job)
+        arms.finish_arm(folder, Pretended(), lambda line: None)
+        results.append(result_of(folder, ArmResult))
+    fixed = next(
+        row for row in table([one for one in results if one], "fixed") if row.arm == "fixed"
+    )
+    assert list(fixed.kinds) == ["agents 2, size 3", "agents 3, size 3"]
+    assert fixed.tasks == sum(n for _, _, n in fixed.kinds.values()) == len(tasks)
+    whole = sum(valid.mean * n for valid, _, n in fixed.kinds.values()) / len(tasks)
+    assert whole == pytest.approx(fixed.valid.mean)
+
+
+def test_what_probes_draw_is_taken_off_training(tmp_path: Path) -> None:
+    (_, _, job) = comparison(plan={**comparison().plan, "recipe": {"steps": 40, "tasks": 4}}).jobs()
+    engine, folder = Pretended(), tmp_path / "arm"
+    folder.mkdir()
+    give(folder, job)
+    arms.finish_arm(folder, engine, lambda line: None)
+    result = result_of(folder, ArmResult)
+    assert result is not None
+    (first, _), (second, _) = engine.stages
+    each = first.recipe.tasks * first.recipe.group
+    assert first.recipe.steps == 40
+    assert result.probe_rollouts > 0
+    assert second.recipe.steps == (40 * each - result.probe_rollouts) // each
+    assert result.train_tokens == 2 * 640
 
 
 def test_fresh_tasks_are_of_dev_and_decided_nothing() -> None:

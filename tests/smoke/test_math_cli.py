@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from processes import coevolve
 
-from coevolve.cli.files import read_lines
+from coevolve.domains.files import read_lines
 
 
 def patiently(*words: object) -> subprocess.CompletedProcess[str]:

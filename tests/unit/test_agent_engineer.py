@@ -12,6 +12,7 @@ from lineages import child, lineage, patch, root
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.exit import beside
 from coevolve.diagnostics.locked import Answer
+from coevolve.engineers import ask
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Refused
 from coevolve.engineers.library import SkillLibrary
@@ -21,7 +22,6 @@ from coevolve.harness.diagnostic import Diagnostic
 from coevolve.harness.patch import patched
 from coevolve.harness.plan import make_plan
 from coevolve.harness.skill import Trial
-from coevolve.loop import propose
 from coevolve.loop.create import check, team_of
 from coevolve.policies.base import Completion
 from coevolve.store.paths import Paths
@@ -160,10 +160,10 @@ def test_what_takes_too_long_is_ended_and_accounted_for(monkeypatch):
             join=lambda patience: under_way.wait(60), is_alive=threads[0].is_alive
         )
 
-    monkeypatch.setattr(propose, "beside", impatient)
+    monkeypatch.setattr(ask, "beside", impatient)
     policy = Slow({"tool": "lineage"})
     engineer = AgentEngineer("model", policy, LIBRARY)
-    (found,) = propose.proposed(lambda: engineer, lineage(), 7, 3.0)
+    (found,) = ask.proposed(lambda: engineer, lineage(), 7, 3.0)
     assert found.failure == "no answer within 3 s"
     assert (len(found.calls), found.tokens, found.money) == (1, 110, 0.5)
     let_go.set()

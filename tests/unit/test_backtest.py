@@ -52,7 +52,7 @@ def design(run: Run, author: str, holes: float) -> Design:
 
 def of(run: Run, author: str, factor: str, value: Any) -> Design:
     change = patch(factor, value)
-    return Design(change, patched(run.harness(None), change), author)
+    return Design(change, patched(run.lineage.harness(None), change), author)
 
 
 def chosen(

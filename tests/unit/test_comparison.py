@@ -11,8 +11,11 @@ from coevolve.cluster.compare import begun, on_disk
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.pages.compare import compared
 from coevolve.engineers.context import VARIANTS
+from coevolve.harness.budget import Spent
 from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
+from coevolve.harness.plan import make_plan
 from coevolve.loop.create import check
+from coevolve.loop.train import equal
 from coevolve.policies.models import check_trainable
 from coevolve.store.jobs import give
 
@@ -51,6 +54,15 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
         ({"plan": {"budget": {"rollouts": 9}}}, "arm fixed has budget = {'rollouts': 9}"),
         ({"arms": {"a": {}, "b": {"budget": {"seconds": 1}}}}, "arm b has budget"),
         ({"tasks": 1}, "tasks"),
+        ({"equal": "tokens"}, "arm fixed has recipe.tokens = 0"),
+        (
+            {
+                "equal": "tokens",
+                "arms": {"a": {"recipe": {"tokens": 9}}, "b": {"recipe": {"tokens": 8}}},
+            },
+            "arm b trains on 16 tokens and a on 18",
+        ),
+        ({"arms": {"a": {"recipe": {"tokens": 9}}}}, 'set equal = "tokens"'),
         ({"sedes": 1}, "sedes"),
     ],
 )
@@ -67,11 +79,30 @@ def test_equal_rollouts_in_another_shape_may_be_compared() -> None:
 
 def test_twins_and_controls_are_trained_too() -> None:
     tree = {"start_from": "base", "accept": "better", "versions": 3}
-    with pytest.raises(UserError, match="arm tree trains on 256 rollouts and a on 192"):
+    with pytest.raises(UserError, match="arm tree trains on 320 rollouts and a on 192"):
         comparison(arms={"a": {"versions": 3}, "tree": tree})
-    control = {"control": True, "versions": 3, "width": 2}
-    found = comparison(arms={"a": {"versions": 4}, "tree": tree, "control": control})
+    control = {"control": True, "versions": 3, "width": 1}
+    found = comparison(arms={"a": {"versions": 5}, "tree": tree, "control": control})
     assert [job.arm for job in found.jobs()] == ["untrained", "a", "tree", "control"]
+
+
+def test_arms_may_be_equal_by_tokens() -> None:
+    arms = {"a": {"recipe": {"tokens": 900}}, "b": {"recipe": {"tokens": 900, "steps": 50}}}
+    found = comparison(equal="tokens", arms=arms)
+    assert found.plan_of("b", 0).recipe.tokens == 900
+
+
+def test_probes_are_paid_for_by_training() -> None:
+    assert comparison().plan_of("frontier", 0).pay_probes
+    plan = make_plan({"recipe": {"steps": 8, "tasks": 4, "group": 4}}, "test")
+    assert equal(plan, plan.recipe).steps == 8
+    assert equal(plan, plan.recipe, Spent(rollouts=33)).steps == 5
+    assert equal(plan, plan.recipe, Spent(rollouts=10_000)).steps == 1
+    halved = plan.recipe.model_copy(update={"group": 8})
+    assert equal(plan, halved, Spent(rollouts=33)).steps == 2
+    limited = make_plan({"recipe": {"tokens": 1_000}}, "test")
+    paid = equal(limited, limited.recipe, Spent(rollouts=33, tokens=400))
+    assert (paid.tokens, paid.steps) == (600, limited.recipe.steps)
 
 
 def test_expected_rollouts() -> None:

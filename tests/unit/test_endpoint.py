@@ -644,7 +644,7 @@ def test_a_cache_that_cannot_be_used_says_which_and_what_to_do(tmp_path):
         with pytest.raises(PolicyError, match=rf"answer cache {path} cannot be used.*delete it"):
             AnswerCache(path)
     cache = AnswerCache(tmp_path / "c")
-    cache._guarded(lambda connection: connection.execute("INSERT INTO answers VALUES ('k', '{')"))
+    cache._execute("INSERT INTO answers VALUES ('k', '{')")
     with pytest.raises(PolicyError, match=r"holds an answer that cannot be read.*delete it"):
         cache.get("k")
     cache.close()

@@ -16,11 +16,11 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.domain import view_of
 from coevolve.engineering.engineer import TaughtEngineer
-from coevolve.engineering.mix import with_lessons
-from coevolve.engineering.oracle import best_edits, changed
+from coevolve.engineering.lessons import with_lessons
+from coevolve.engineering.oracle import best_edits
 from coevolve.engineering.trainee import Trainee, learned, signal, tried
 from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import apply, edited
+from coevolve.engineers.reach import apply, edited, with_edits
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.evaluation.attempts import attempts
 from coevolve.harness.harness import Harness
@@ -102,7 +102,7 @@ def test_no_single_step_improves_on_the_oracle_much(tasks):
             others = [edit for edit in edits if edit.knob != name]
             for action in ("raise", "lower", None):
                 tried_out = [*others, Edit(knob=name, action=action)] if action else others
-                reached = signal(truth, changed(view.incumbent, tried_out, task.data["reach"]))
+                reached = signal(truth, with_edits(tried_out, view.incumbent, task.data["reach"]))
                 gain = task.data["best"] - task.data["signal"]
                 assert reached <= task.data["best"] + 0.1 * gain
 

@@ -11,8 +11,8 @@ from coevolve.domains.lake.domain import LakeDomain
 from coevolve.evaluation.attempts import attempts, cut
 from coevolve.evaluation.clusters import ClusteredTally
 from coevolve.policies.base import Sampling
+from coevolve.policies.models import hash_of_weights, weights_of
 from coevolve.policies.scripted import ScriptedPolicy
-from coevolve.policies.weights import hash_of_weights, weights_of
 from coevolve.store.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 
 DOMAIN = LakeDomain()

@@ -18,7 +18,7 @@ from coevolve.domains.math.domain import MathDomain
 from coevolve.evaluation.difference import Difference
 from coevolve.gallery import registry
 from coevolve.gallery.engine import advantages, moved
-from coevolve.gallery.math import some
+from coevolve.gallery.math import scripts
 from coevolve.gallery.mixture import Mixture, MixturePolicy
 from coevolve.gallery.run import check_of, exhibit
 from coevolve.gallery.scenario import Scenario
@@ -114,7 +114,7 @@ def test_an_unknown_scenario_is_named() -> None:
 
 
 def test_a_mixture_draws_by_its_shares_and_its_temperature() -> None:
-    policy = MixturePolicy("m", Mixture(shares={"worked": 0.9, "guessed": 0.1}), some("worked"))
+    policy = MixturePolicy("m", Mixture(shares={"worked": 0.9, "guessed": 0.1}), scripts)
     assert policy.chances(0.0)["worked"] == 1.0
     assert policy.chances(5.0)["guessed"] > 0.3
     picks = [policy.pick(f"t{n}", 0, Sampling(seed=1)) for n in range(2_000)]
@@ -132,7 +132,7 @@ def test_a_step_moves_towards_what_earned_more_and_by_nothing_in_dead_groups() -
 
 def test_a_mixture_remembers_what_was_valid() -> None:
     task = next(MathDomain().generate(MathDomain.space.defaults(), 1, 0, Split.TRAIN))
-    script = some("recalled")({task.id: "\\boxed{7}"})["recalled"]
+    script = scripts({task.id: "\\boxed{7}"})["recalled"]
     assert script(task, None, ()) == "\\boxed{7}"
 
 

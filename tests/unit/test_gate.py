@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.evaluation.difference import paired
+from coevolve.evaluation.gate import Rules, Ruling, Side, better, no_worse, no_worse_than_best
+from coevolve.evaluation.spread import GUESS, Spread, spread_of
+from coevolve.gallery.null import LEVEL, null_answers, null_trainings
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import Objective
 from coevolve.harness.rules import GateRule
 from coevolve.loop.begin import noise_of
-from coevolve.loop.gate import Rules, Ruling, Side, better, no_worse, no_worse_than_best
-from coevolve.loop.noise import GUESS, Spread, spread_of
-from coevolve.loop.null import LEVEL, null_answers, null_trainings
 
 
 def attempt(number: int, valid: bool, size: int = 3, reward: float | None = None) -> Rollout:
@@ -310,7 +310,7 @@ def test_the_spread_between_trainings_comes_from_twins() -> None:
     far = noise_of(first(100), [], [first(80), first(120), first(75)], 0)
     assert near.spread < none.spread < far.spread
     assert len(far.twins) == 3
-    few, many = spread_of(far.twins), spread_of(far.twins * 10)
+    few, many = spread_of((), far.twins), spread_of((), far.twins * 10)
     change = better(Side(first(100)), Side(first(130)), Rules()).change
     assert few.widened(change).low < many.widened(change).low < change.low
 

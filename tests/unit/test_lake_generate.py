@@ -12,12 +12,11 @@ from coevolve.domains.lake.board import Board
 from coevolve.domains.lake.canonical import arrays_of, fingerprint
 from coevolve.domains.lake.checks import check_plan
 from coevolve.domains.lake.domain import LakeDomain, board_of, plan_of
-from coevolve.domains.lake.generate import generate
+from coevolve.domains.lake.generate import generate, measure
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.lake.solver.certify import solve
 from coevolve.domains.lake.solver.exhaustive import exhaustive_cost
 from coevolve.domains.lake.solver.layers import Lake
-from coevolve.domains.lake.statistics import measure
 
 DOMAIN = LakeDomain()
 

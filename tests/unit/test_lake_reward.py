@@ -3,7 +3,7 @@
 import pytest
 
 from coevolve.domains.lake.reward import LengthBalance, accuracy
-from coevolve.domains.length import length
+from coevolve.domains.simple import length
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from pretended import LAKE, SMALL, TREE, Listed, Pretended, Saying, load, make_run, temperature
 
 from coevolve.core.errors import EvidenceError, KnobError, UserError
+from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.diagnostics.suite import load_suite
@@ -26,8 +27,7 @@ from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.loop import backtest, begin
 from coevolve.loop.backtest import merge
-from coevolve.loop.begin import code_hash
-from coevolve.loop.create import reopen
+from coevolve.loop.create import More, create, reopen
 from coevolve.loop.final import final
 from coevolve.loop.judge import check_asked
 from coevolve.loop.learn import proposed
@@ -35,7 +35,7 @@ from coevolve.loop.loop import run_loop
 from coevolve.loop.measure import Gauge
 from coevolve.loop.propose import screen
 from coevolve.loop.run import Run, first_harness
-from coevolve.loop.train import one_by_one, seed_of
+from coevolve.loop.train import code_hash, one_by_one, seed_of
 from coevolve.policies.scripted import ScriptedPolicy
 from coevolve.store import approval
 from coevolve.store.ledger import Ledger
@@ -268,7 +268,7 @@ def test_proposals_of_the_same_knobs_count_once(tmp_path: Path) -> None:
     said = [change_knobs({"size3.hole_ratio": value}, "so") for value in (0.3, 0.3, 0.1)]
     every = [*said, Proposal(failure="prose"), Proposal()]
     incumbent = LAKE.space.project(run.lineage.versions[0].harness.knobs)
-    designs, refused = screen(run, run.lineage.nodes[0], incumbent, {"one": every, "other": every})
+    designs, refused = screen(run, 0, incumbent, {"one": every, "other": every})
     assert [one.author for one in designs] == ["one", "one"]
     assert len(refused) == 4
 
@@ -520,8 +520,8 @@ def test_training_can_go_on_in_a_tree_with_any_factor(tmp_path: Path) -> None:
         "recipe.temperature", "recipe.kl",
     ]  # fmt: skip
     policies = [tmp_path / "run" / "versions" / n / "stage" / "policy" for n in ("00", "01")]
-    assert stages(run) == ["greedy", "greedy", *map(str, policies)], "a twin of the first, too"
-    assert len({one.seed for one in engine_of(run).trained}) == 4
+    assert stages(run) == ["greedy"] * 3 + [*map(str, policies)], "two twins of the first, too"
+    assert len({one.seed for one in engine_of(run).trained}) == 5
 
 
 def test_every_version_draws_as_many_rollouts(tmp_path: Path) -> None:
@@ -724,7 +724,7 @@ def test_the_test_split_is_opened_once(tmp_path: Path) -> None:
     run_loop(run)
     found = final(run.ledger, run.gauge, 40)
     assert found.change["valid"].mean > 0
-    assert found.last.rates["valid"]["n"] == 40
+    assert found.last.rates["valid"].n == 40
     assert final(run.ledger, run.gauge, 80) == found
     assert run.ledger.state() == "done"
 
@@ -793,7 +793,7 @@ def test_a_tree_killed_while_it_is_planted_comes_to_the_same(
 
 
 def test_a_used_up_budget_ends_a_tree_and_it_stays_what_it_is(tmp_path: Path) -> None:
-    changes = {**TREE, "budget": {"rollouts": 500}}
+    changes = {**TREE, "budget": {"rollouts": 616}}
     run = make_run(tmp_path / "run", Listed(SAME, GOOD, BAD), **changes)
     lineage = run_loop(run)
     assert run.ledger.state() == "stopped"
@@ -845,7 +845,7 @@ def test_where_versions_begin_again_both_are_trained_anew(tmp_path: Path) -> Non
     assert verdicts(lineage) == ["root", "pruned", "kept"]
     assert lineage.nodes[2].gate
     assert lineage.nodes[2].gate.against == 1
-    first, _, control, patched = engine_of(run).trained
+    first, _, _, control, patched = engine_of(run).trained
     assert first.seed != control.seed == patched.seed
 
 
@@ -903,13 +903,65 @@ def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
     assert run.ledger.state() == "done"
     run.ledger.close()
     with pytest.raises(UserError, match="planned with 2 already"):
-        reopen(folder, engine=Pretended(), versions=1)
-    more = reopen(folder, engine=Pretended(("greedy",) * 3), versions=3)
+        reopen(folder, engine=Pretended(), more=More(versions=1))
+    more = reopen(folder, engine=Pretended(("greedy",) * 3), more=More(versions=3))
     assert more.plan.versions == 3
     more.ledger.close()
     with Ledger.open(folder) as ledger:
         assert plan_of(ledger).versions == 3
     assert len(before.nodes) == 2
+
+
+def test_versions_that_come_may_get_more_steps(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = make_run(folder, scripts=("greedy", "greedy"))
+    run_loop(run)
+    run.ledger.close()
+    more = reopen(folder, engine=Pretended(), more=More(versions=3, steps=9))
+    assert (more.plan.versions, more.plan.recipe.steps, more.plan.recipe.tasks) == (3, 9, 4)
+    more.ledger.close()
+
+
+def test_a_target_may_be_a_file_of_tasks(tmp_path: Path) -> None:
+    """Its tasks are dealt out by content; the run keeps a copy of the file, and can be moved."""
+    file, folder = tmp_path / "mine.jsonl", tmp_path / "run"
+    every = [
+        task for split in Split for task in LAKE.generate(LAKE.space.parse(SMALL), 60, 0, split)
+    ]
+    file.write_text("".join(task.model_dump_json() + "\n" for task in every))
+    plan = make_plan({"policy": "greedy", "target": {"tasks": str(file), "dev": 20}}, "test")
+    with create(plan, folder, engine=Pretended()).ledger as ledger:
+        assert plan_of(ledger).target.tasks == "run:target.jsonl"
+    file.unlink()
+    folder.rename(tmp_path / "moved")
+    run = reopen(tmp_path / "moved", engine=Pretended())
+    target = run.gauge.target
+    parts = {split: target.held_out(split, 1_000) for split in (Split.DEV, Split.GATE, Split.TEST)}
+    ids = [task.id for part in parts.values() for task in part]
+    assert (
+        len(ids) == len(set(ids)) == len({one.id for one in every if one.split is not Split.TRAIN})
+    )
+    assert len(run.gauge.dev) == 20
+    assert target.held_out(Split.DEV, 20) == run.gauge.dev
+    run.ledger.close()
+
+
+def test_a_target_that_is_missing_or_too_small_is_named(tmp_path: Path) -> None:
+    nowhere = make_plan({"policy": "greedy", "target": {"tasks": "no/such.jsonl"}}, "test")
+    with pytest.raises(UserError, match="cannot read it"):
+        create(nowhere, tmp_path / "run", engine=Pretended())
+    suite = make_plan({"policy": "greedy", "target": {"tasks": "suite:benchmrk"}}, "test")
+    with pytest.raises(UserError, match="benchmark"):
+        create(suite, tmp_path / "run", engine=Pretended())
+    with pytest.raises(UserError, match="give one of them"):
+        make_plan({"target": {"tasks": "suite:benchmark", "knobs": SMALL}}, "test")
+    few = tmp_path / "few.jsonl"
+    tasks = LAKE.generate(LAKE.space.parse(SMALL), 5, 0, Split.DEV)
+    few.write_text("".join(task.model_dump_json() + "\n" for task in tasks))
+    plan = make_plan({"policy": "greedy", "target": {"tasks": str(few)}}, "test")
+    run = create(plan, tmp_path / "other", engine=Pretended())
+    with run.ledger, pytest.raises(UserError, match="are left for dev"):
+        run.gauge.dev  # noqa: B018
 
 
 def test_a_run_of_before_is_refused_in_one_line(tmp_path: Path) -> None:

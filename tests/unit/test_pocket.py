@@ -31,7 +31,7 @@ transformers = pytest.importorskip("transformers")
 
 from coevolve.pocket.batches import IGNORED, Draw, draw, make_batch, to_device  # noqa: E402
 from coevolve.pocket.build import build, rate_share  # noqa: E402
-from coevolve.pocket.tokenizer import make_tokenizer  # noqa: E402
+from coevolve.pocket.vocabulary import make_tokenizer  # noqa: E402
 
 DOMAIN = LakeDomain()
 LESSONS = get_domain("engineering")

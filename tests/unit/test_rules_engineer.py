@@ -188,7 +188,7 @@ def design(proposal, view, **plan):
     run = SimpleNamespace(
         plan=make_plan({"factors": ["all"], **plan}, "test"),
         gauge=SimpleNamespace(domain=get_domain("lake")),
-        harness=lambda parent: view.parent.harness,
+        lineage=SimpleNamespace(harness=lambda parent: view.parent.harness),
     )
     return designed(run, None, view.incumbent, proposal, "somebody")
 

@@ -15,11 +15,11 @@ from coevolve.cli.main import app
 from coevolve.evaluation.difference import Difference
 from coevolve.harness.backtest import Backtest, Measure
 from coevolve.harness.harness import Harness
-from coevolve.harness.version import Version
+from coevolve.harness.version import Moved, Version
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import lineage_of
 from coevolve.store.paths import generation_place, version_place
-from coevolve.store.phases import Grown, Moved, Phase, Tried
+from coevolve.store.phases import Grown, Phase, Tried
 from coevolve.store.phases import Tests as Backtests
 
 Ends = tuple[float | None, float] | None

@@ -13,7 +13,7 @@ from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import read
 from coevolve.evaluation.difference import Difference
-from coevolve.evaluation.statistics import wilson
+from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.store import phases
 from coevolve.store.ledger import Ledger
 
@@ -251,11 +251,15 @@ def test_skills_and_comparisons(web: TestClient) -> None:
     assert "no comparison" in web.get("/compare").text
 
 
+def share(rate: Rate) -> phases.Share:
+    return phases.Share(rate=rate.value, low=rate.low, high=rate.high, n=rate.n)
+
+
 def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(root / "deep" / "tree", tmp_path / "tree"))
     change = Difference(mean=-0.126, low=-0.158, high=-0.093, p=1e-9, n=500)
     first, last = (
-        phases.Tested(policy=name, rates={"valid": wilson(k, 1000).as_json()})
+        phases.Tested(policy=name, rates={"valid": share(wilson(k, 1000))})
         for name, k in (("pocket", 717), ("p1", 591))
     )
     found = phases.Final(tasks=500, words="so", first=first, last=last, change={"valid": change})

@@ -1,4 +1,4 @@
-"""`coevolve approve`, `revise` and `abort`: answers to a run that waits for a person."""
+"""`coevolve approve`: let a run go on that waits for a person; also how any answer is recorded."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,16 +21,6 @@ Question = Annotated[
 def approve(folder: Run, note: Note = "", question: Question = None) -> None:
     """Let a run that waits for a person go on."""
     decide(folder, "approve", note, question)
-
-
-def revise(folder: Run, note: Note, question: Question = None) -> None:
-    """Send a proposal back to the engineer, with a note that it is shown."""
-    decide(folder, "revise", note, question)
-
-
-def abort(folder: Run, note: Note = "", question: Question = None) -> None:
-    """End a run that waits for a person; what it has is kept."""
-    decide(folder, "abort", note, question)
 
 
 def decide(folder: Path, decision: "Decision", note: str, question: int | None) -> None:

@@ -57,17 +57,23 @@ def ask(
     chosen = get_domain(domain)
     choice.check_policy(chosen, policy)
     choice.check_style(chosen, style)
-    knobs = tuple(knob or ())
-    source = choice.Source("", tasks, split, None, knobs, seed, number)
-    task = find_task(chosen, source)
-    scripted = policy in chosen.scripts
-    sampling = choice.sampling_for(scripted, samples, temperature, max_tokens, seed)
-    with choice.opened(policy, chosen, style, device) as (member, used):
+    source = choice.Source("", tasks, split, None, tuple(knob or ()), seed, number)
+    if tasks is None:
+        source = replace(source, split=split or "dev", count=number)
+    listed = choice.find_tasks(chosen, source)
+    if len(listed.tasks) < number:
+        raise UserError(
+            f"{listed.name} has {len(listed.tasks)} tasks; --number {number} is not among them"
+        )
+    task = listed.tasks[-1]
+    settings = choice.Settings(samples, temperature, max_tokens, seed, style, device)
+    sampling = settings.sampling(scripted=policy in chosen.scripts)
+    with choice.opened(policy, chosen, settings) as (member, used):
         found = list(attempts(chosen, member, [task], sampling, style=used, samples=samples))
     if as_json:
         shown = as_object(chosen, task, found, used)
-        settings = sampling.model_dump(include={"temperature", "max_tokens", "seed"})
-        print(json.dumps({"policy": policy, **settings, **shown}))
+        drawn = sampling.model_dump(include={"temperature", "max_tokens", "seed"})
+        print(json.dumps({"policy": policy, **drawn, **shown}))
     else:
         print_task(chosen, task, used)
         for rollout in found:
@@ -76,18 +82,6 @@ def ask(
     if picture:
         chosen.picture(task, found[0].messages[-1].content, picture)
         notes.print(f"drew {picture}")
-
-
-def find_task(domain: "Domain", source: choice.Source) -> "Task":
-    """The last task of the source's limit: the one with that number."""
-    if source.tasks is None:
-        source = replace(source, split=source.split or "dev", count=source.limit)
-    found = choice.find_tasks(domain, source)
-    if len(found.tasks) < source.limit:
-        raise UserError(
-            f"{found.name} has {len(found.tasks)} tasks; --number {source.limit} is not among them"
-        )
-    return found.tasks[-1]
 
 
 def as_object(domain: "Domain", task: "Task", found: "list[Rollout]", style: str) -> dict[str, Any]:

@@ -65,6 +65,31 @@ class Source:
     """Only the first so many; 0 for all."""
 
 
+class Settings(NamedTuple):
+    """How tasks are attempted."""
+
+    samples: int
+    temperature: float | None
+    max_tokens: int
+    seed: int
+    style: str
+    device: str
+    batch: int = 64
+
+    def sampling(self, scripted: bool) -> "Sampling":
+        """How answers are drawn: of a model, one answer is its likeliest and several are drawn."""
+        from coevolve.policies.base import Sampling
+
+        temperature = self.temperature
+        if temperature is None:
+            temperature = 0.0 if self.samples == 1 and not scripted else 1.0
+        if not math.isfinite(temperature):
+            raise UserError(
+                f"--temperature {temperature} is no temperature; use a number from 0 on"
+            )
+        return Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=self.seed)
+
+
 class TaskList(NamedTuple):
     """The tasks that were found."""
 
@@ -91,8 +116,8 @@ def find_tasks(domain: "Domain", source: Source) -> TaskList:
 
 def listed(domain: "Domain", source: Source) -> TaskList:
     """Tasks that exist: those of a file, or of one split in it, or of a suite."""
-    from coevolve.cli.files import read_tasks
     from coevolve.cli.show import progress
+    from coevolve.domains.files import read_tasks
 
     if source.tasks is not None:
         made, kind, name = read_tasks(domain, source.tasks), "tasks", str(source.tasks)
@@ -147,25 +172,12 @@ def check_style(domain: "Domain", style: str) -> None:
         lookup("prompt style", style, dict.fromkeys(domain.styles))
 
 
-def sampling_for(
-    scripted: bool, samples: int, temperature: float | None, max_tokens: int, seed: int
-) -> "Sampling":
-    """How answers are drawn: of a model, one answer is its likeliest and several are drawn."""
-    from coevolve.policies.base import Sampling
-
-    if temperature is None:
-        temperature = 0.0 if samples == 1 and not scripted else 1.0
-    if not math.isfinite(temperature):
-        raise UserError(f"--temperature {temperature} is no temperature; use a number from 0 on")
-    return Sampling(temperature=temperature, max_tokens=max_tokens, seed=seed)
-
-
 @contextmanager
-def opened(name: str, domain: "Domain", style: str, device: str) -> "Iterator[tuple[Policy, str]]":
+def opened(name: str, domain: "Domain", how: Settings) -> "Iterator[tuple[Policy, str]]":
     """A policy and the style it is asked in; servers and connections end with the block."""
     from coevolve.policies.registry import get_policy
 
-    policy, style = get_policy(name, domain, style, device)
+    policy, style = get_policy(name, domain, how.style, how.device)
     try:
         yield policy, style or domain.styles[0]
     finally:

@@ -1,6 +1,7 @@
 """What `coevolve compare` shows: the plan, and the one table. Every estimate carries n."""
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,7 +64,8 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
         engineers = ", ".join(job.plan.engineers) if job.trains else "-"
         shown.add_row(arm, engineers, words, *(f"{count:,}" for count in counts))
     seeds = ", ".join(map(str, comparison.seeds))
-    shown.caption = f"rollouts per seed; seeds {seeds}; {total:,} rollouts in all"
+    rest = f", and the tasks of {comparison.final}" if comparison.final else ""
+    shown.caption = f"rollouts per seed{rest}; seeds {seeds}; {total:,} rollouts in all"
     shown.caption_justify = "left"
     out.print(shown)
 
@@ -91,6 +93,8 @@ def report(
         print(json.dumps(facts))
     elif rows:
         show_table(comparison, rows)
+        if comparison.by:
+            show_kinds(comparison, rows)
         for result in outcome.results:
             if result.ended != "done":
                 out.print(f"{result.job.name} ended early: {result.ended}", **PLAIN)
@@ -129,7 +133,10 @@ def as_object(
 
 
 RESULT = ("seeds", "valid %", "optimal %", "valid - {reference}", "p")
-EFFORT = ("calls", "unusable", "taken", "reverted", "trained", "probed", "tokens", "time", "cost")
+EFFORT = (
+    "calls", "unusable", "taken", "reverted", "trained", "probed", "train tokens", "tokens", "time",
+    "cost",
+)  # fmt: skip
 MEANS = "From calls on: means per seed; unusable counts proposals, trained and probed rollouts."
 
 
@@ -167,6 +174,28 @@ def part(
     return shown
 
 
+def show_kinds(comparison: Comparison, rows: list[Row]) -> None:
+    """Every arm by the labels of the tasks: valid, and below it optimal."""
+    names = sorted({name for row in rows for name in row.kinds}, key=natural)
+    shown = Table(title=f"by {', '.join(comparison.by)}", title_justify="left", box=SIMPLE)
+    shown.add_column("tasks", no_wrap=True)
+    for row in rows:
+        shown.add_column(row.arm, justify="right", no_wrap=True)
+    for name in names:
+        found = [row.kinds.get(name) for row in rows]
+        n = next(one[2] for one in found if one)
+        cells = [f"{in_percent(one[0])}\n{in_percent(one[1])}" if one else "-" for one in found]
+        shown.add_row(f"{name} ({n})", *cells)
+    shown.caption, shown.caption_justify = "valid %, and below it optimal %", "left"
+    Console(width=max(Console(width=1_000).measure(shown).maximum, out.width)).print(shown)
+
+
+def natural(name: str) -> list[tuple[int, float, str]]:
+    """Words and numbers in the order that people expect."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(0, float(one), "") if one[:1].isdigit() else (1, 0.0, one) for one in parts]
+
+
 OVER = {
     "seeds": "seeds (Student), differences paired by seed",
     "tasks": "tasks (Wilson; paired bootstrap, sign test): more seeds tell more",
@@ -178,7 +207,7 @@ def how(rows: list[Row]) -> str:
     found = {row.valid.over for row in rows}
     words = "; of one seed, over ".join(text for over, text in OVER.items() if over in found)
     return (
-        f"{rows[0].tasks} fresh dev tasks per seed; 95 % intervals over {words}; * p < 0.05 after "
+        f"{rows[0].tasks} tasks per seed; 95 % intervals over {words}; * p < 0.05 after "
         "Holm's correction."
     )
 
@@ -199,6 +228,7 @@ def cells(row: Row) -> dict[str, str]:
         "reverted": f"{totals['reverted']:.3g}",
         "trained": f"{totals['train_rollouts']:,.0f}",
         "probed": f"{totals['probe_rollouts']:,.0f}",
+        "train tokens": f"{totals['train_tokens'] / 1000:,.0f}k",
         "tokens": f"{totals['tokens'] / 1000:,.0f}k",
         "time": clock(totals["seconds"]),
         "cost": f"{totals['money']:.2f}",

@@ -49,6 +49,7 @@ def diagnose(
     """
     if sum(map(bool, (only, rollouts, sql))) > 1:
         raise UserError("--only, --rollouts and --sql answer different questions; name one of them")
+    from coevolve.cli.show import PLAIN, notes
     from coevolve.diagnostics.health import Diagnosis
 
     if not folder.is_dir():
@@ -59,7 +60,8 @@ def diagnose(
             raise UserError(
                 f"there is no version {version}; there are {', '.join(map(str, known))}"
             )
-        tell_broken(diagnosis)
+        for broken in diagnosis.evidence.broken:
+            notes.print(f"left out: {broken.file}: {broken.reason}", **PLAIN)
         if sql:
             show_answer(diagnosis.locked.ask(sql), as_json)
             return
@@ -75,14 +77,6 @@ def diagnose(
         show_health(health, folder)
     if strict and health.alarms:
         raise typer.Exit(1)
-
-
-def tell_broken(diagnosis: "Diagnosis") -> None:
-    from coevolve.cli.show import PLAIN, notes
-
-    for broken in diagnosis.evidence.broken:
-        line = f"left out: {broken.file}: {broken.reason}"
-        notes.print(line, **PLAIN)
 
 
 def of_version(health: "Health", version: int) -> "Health":
@@ -102,8 +96,7 @@ def show_health(health: "Health", folder: Path) -> None:
     for row in health.versions:
         verdict = row["reason"] or "not judged yet"
         parent = "the start" if row["parent"] is None else f"version {row['parent']}"
-        line = f"version {row['version']}: from {parent}; {verdict}"
-        out.print(line, **PLAIN)
+        out.print(f"version {row['version']}: from {parent}; {verdict}", **PLAIN)
     asked = [finding for finding in health.findings if finding.readings]
     out.print(table_of(asked, max(2, (out.width - WIDE) // NARROW)))
     for finding in health.findings:
@@ -191,9 +184,8 @@ def show_rollouts(
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     texts = diagnosis.texts([row["id"] for row in rows])
     if as_json:
-        named = ("role", "text")
         for row in rows:
-            row["messages"] = [dict(zip(named, turn, strict=True)) for turn in texts[row["id"]]]
+            row["messages"] = [{"role": role, "text": text} for role, text in texts[row["id"]]]
         print(json.dumps({"diagnostic": name, "rollouts": rows}))
         return
     question = diagnosis.suite.diagnostics[name].question

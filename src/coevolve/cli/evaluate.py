@@ -3,7 +3,7 @@
 import gc
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from coevolve.domains.base import Domain
     from coevolve.policies.base import Sampling
     from coevolve.store.evaluations import EvaluationFolder
-
-
-class Settings(NamedTuple):
-    """How tasks are attempted."""
-
-    samples: int
-    temperature: float | None
-    max_tokens: int
-    seed: int
-    style: str
-    device: str
-    batch: int
 
 
 def evaluate(
@@ -93,7 +81,7 @@ def evaluate(
     choice.check_style(chosen, style)
     folders = folders_of(output, names)
     source = choice.Source(suite, tasks, split, count, tuple(knob or ()), seed, limit)
-    settings = Settings(samples, temperature, max_tokens, seed, style, device, batch)
+    settings = choice.Settings(samples, temperature, max_tokens, seed, style, device, batch)
     found = choice.find_tasks(chosen, source)
     results: dict[str, Measured] = {}
     for name in names:
@@ -128,7 +116,7 @@ def file_name(policy: str) -> str:
 
 
 def measure(
-    found: choice.TaskList, name: str, settings: Settings, folder: Path | None
+    found: choice.TaskList, name: str, settings: choice.Settings, folder: Path | None
 ) -> "Measured":
     """All attempts of one policy, counted."""
     from coevolve.cli.rates import Measured
@@ -137,15 +125,9 @@ def measure(
     from coevolve.evaluation.clusters import ClusteredTally
 
     domain, tasks = found.domain, found.tasks
-    sampling = choice.sampling_for(
-        name in domain.scripts,
-        settings.samples,
-        settings.temperature,
-        settings.max_tokens,
-        settings.seed,
-    )
+    sampling = settings.sampling(scripted=name in domain.scripts)
     counts = ClusteredTally()
-    with choice.opened(name, domain, settings.style, settings.device) as (policy, style):
+    with choice.opened(name, domain, settings) as (policy, style):
         parts = folder_for(folder, found, name, settings, sampling, style) if folder else None
         made = attempts(
             domain,
@@ -168,12 +150,12 @@ def folder_for(
     folder: Path,
     found: choice.TaskList,
     name: str,
-    settings: Settings,
+    settings: choice.Settings,
     sampling: "Sampling",
     style: str,
 ) -> "EvaluationFolder":
     """The folder that keeps this very evaluation."""
-    from coevolve.policies.weights import weights_of
+    from coevolve.policies.models import weights_of
     from coevolve.store import evaluations
 
     evaluation = evaluations.Evaluation(

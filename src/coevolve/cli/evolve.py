@@ -1,40 +1,14 @@
 """`coevolve evolve`: the same as `coevolve run`, with a tree as its default."""
 
-from coevolve.cli.run import (
-    AsJson,
-    AtOnce,
-    Cpus,
-    Engineers,
-    Explain,
-    Gpus,
-    Name,
-    Output,
-    Ray,
-    Seed,
-    Settings,
-    Versions,
-    Width,
-    run,
-)
+from inspect import signature
+from typing import Any
+
+from coevolve.cli.run import run
 
 PLAN = "tree"
 
 
-def evolve(
-    plan: Name = PLAN,
-    output: Output = None,
-    engineer: Engineers = None,
-    versions: Versions = None,
-    width: Width = None,
-    seed: Seed = None,
-    setting: Settings = None,
-    at_once: AtOnce = 1,
-    ray: Ray = "",
-    cpus: Cpus = 2.0,
-    gpus: Gpus = 0.0,
-    explain: Explain = False,
-    as_json: AsJson = False,
-) -> None:
+def evolve(plan: str = PLAN, *options: Any, **named: Any) -> None:
     """Grow a tree of versions: diagnose, change one factor of the harness, backtest it, train,
     judge, and learn from it.
 
@@ -42,5 +16,12 @@ def evolve(
     cheats; the tree ends with the untrained policy if no version is better than that. It is
     `coevolve run` with the plan `tree`, which is on the lake; tree-math and tree-code are others.
     """
-    run(plan, output, engineer, versions, width, seed, setting, at_once, ray, cpus, gpus, explain,
-        as_json)  # fmt: skip
+    run(plan, *options, **named)
+
+
+# The command line takes the options from here: those of `run`, but for the plan that is the default
+_plan, *_options = signature(run).parameters.values()
+evolve.__annotations__ = run.__annotations__
+evolve.__signature__ = signature(run).replace(  # type: ignore[attr-defined]
+    parameters=[_plan.replace(default=PLAN), *_options]
+)

@@ -17,16 +17,13 @@ def final(
     nothing. What is found is recorded, and every later call shows the same.
     """
     from coevolve.cli.show import notes, out
-    from coevolve.loop.final import final as open_test
-    from coevolve.loop.measure import gauge_of
+    from coevolve.start import final as open_test
     from coevolve.store.ledger import Ledger
-    from coevolve.store.lineage import plan_of
-    from coevolve.store.paths import Paths
 
     with Ledger.open(folder.resolve()) as ledger:
         if (earlier := ledger.find("phase/run/final")) is not None:
             notes.print(f"opened before, at {earlier.time}", highlight=False)
-        found = open_test(ledger, gauge_of(plan_of(ledger), Paths(ledger.folder)), tasks)
+    found = open_test(folder, tasks)
     if as_json:
         print(found.model_dump_json())
         return
@@ -35,8 +32,8 @@ def final(
     for name, facts in (("first", found.first), ("last", found.last)):
         for metric, rate in facts.rates.items():
             out.print(
-                f"{name:5} {metric:7} {100 * rate['rate']:.1f} "
-                f"[{100 * rate['low']:.1f}, {100 * rate['high']:.1f}] % of {rate['n']:,}  "
+                f"{name:5} {metric:7} {100 * rate.rate:.1f} "
+                f"[{100 * rate.low:.1f}, {100 * rate.high:.1f}] % of {rate.n:,}  "
                 f"{facts.policy}",
                 highlight=False,
                 soft_wrap=True,

@@ -46,36 +46,28 @@ def gallery(
     for number, scenario in enumerate(chosen, 1):
         say(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}")
         rows.append(exhibit(scenario, output, lambda line: say(f"  {line}")))
+    found = totals(rows)
     if as_json:
-        print(json.dumps({"rows": [row.as_json() for row in rows], **totals(rows)}))
+        print(json.dumps({"rows": [row.as_json() for row in rows], **found}))
     else:
         Console(width=None if out.is_terminal else WIDE).print(table(rows))
-        out.print(summary(rows), highlight=False)
+        for kind in ("faults", "gains"):
+            kept, by_score = found[f"{kind}_kept"], found[f"{kind}_kept_by_score"]
+            line = f"{kind} kept: ours {kept}, score only {by_score}, of {found[kind]}"
+            out.print(line, highlight=False)
     if not all(row.right for row in rows):
         raise typer.Exit(1)
 
 
 def totals(rows: "list[Row]") -> dict[str, int]:
     """What both loops did, counted."""
-    faults = [row for row in rows if row.scenario.fault]
-    gains = [row for row in rows if not row.scenario.fault]
-    return {
-        "faults": len(faults),
-        "faults_kept": sum(row.ours.kept for row in faults),
-        "faults_kept_by_score": sum(row.score.kept for row in faults),
-        "gains": len(gains),
-        "gains_kept": sum(row.ours.kept for row in gains),
-        "gains_kept_by_score": sum(row.score.kept for row in gains),
-    }
-
-
-def summary(rows: "list[Row]") -> str:
-    found = totals(rows)
-    return (
-        f"faults kept: ours {found['faults_kept']}, score only {found['faults_kept_by_score']}, "
-        f"of {found['faults']}\ngains kept: ours {found['gains_kept']}, score only "
-        f"{found['gains_kept_by_score']}, of {found['gains']}"
-    )
+    found = {}
+    for kind, fault in (("faults", True), ("gains", False)):
+        own = [row for row in rows if row.scenario.fault == fault]
+        found[kind] = len(own)
+        found[f"{kind}_kept"] = sum(row.ours.kept for row in own)
+        found[f"{kind}_kept_by_score"] = sum(row.score.kept for row in own)
+    return found
 
 
 def table(rows: "list[Row]") -> "Table":

@@ -7,9 +7,9 @@ the run depends on it.
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coevolve.cli.show import PLAIN, clock, visible
+from coevolve.cli.show import PLAIN, clock, metric_words, visible
 from coevolve.core.errors import LedgerError
 from coevolve.store.watch import WORDS
 
@@ -23,25 +23,10 @@ if TYPE_CHECKING:
 EVERY_VERSION = ("train", "dev", "gate")
 BETWEEN_VERSIONS = ("propose", "backtest")
 DECISIONS = 4
+NUMBERS = {"reward": "reward {:.3f}", "valid": "valid {:.0%}", "dead": "dead {:.0%}"}
 
 
-class View(Protocol):
-    """Something that follows a run."""
-
-    def say(self, line: str) -> None:
-        """A decision, or anything else between stages."""
-        ...
-
-    def tell(self, progress: "Progress") -> None:
-        """A step of training."""
-        ...
-
-    def run(self, run: "Run") -> "Lineage":
-        """Run to the end while it is being followed."""
-        ...
-
-
-def view_of(as_json: bool) -> View:
+def view_of(as_json: bool) -> "Plain":
     """A panel on a terminal; lines in a pipe, in a file, and for scripts."""
     from coevolve.cli.show import notes
 
@@ -55,28 +40,28 @@ class Plain:
         self.console = console
 
     def say(self, line: str) -> None:
+        """A decision, or anything else between stages."""
         self.console.print(visible(line), **PLAIN)
 
     def tell(self, progress: "Progress") -> None:
+        """A step of training."""
         if progress.step % max(1, progress.steps // 4) == 0:
-            found = progress.metrics
-            self.console.print(
-                f"step {progress.step}/{progress.steps}  reward {found.get('reward', 0):.3f}  "
-                f"valid {found.get('valid', 0):.0%}  dead {found.get('dead', 0):.0%}",
-                highlight=False,
-            )
+            found = {**dict.fromkeys(NUMBERS, 0.0), **progress.metrics}
+            words = "  ".join(metric_words(found, NUMBERS))
+            self.console.print(f"step {progress.step}/{progress.steps}  {words}", highlight=False)
 
     def run(self, run: "Run") -> "Lineage":
+        """Run to the end while it is being followed."""
         from coevolve.loop.loop import run_loop
 
         return run_loop(run)
 
 
-class Panel:
+class Panel(Plain):
     """A panel that stays in place and tells where the run is."""
 
     def __init__(self, console: "Console") -> None:
-        self.console = console
+        super().__init__(console)
         self.decisions: deque[str] = deque(maxlen=DECISIONS)
         self.progress: Progress | None = None
         self.speed: float | None = None
@@ -101,11 +86,9 @@ class Panel:
     def run(self, run: "Run") -> "Lineage":
         from rich.live import Live
 
-        from coevolve.loop.loop import run_loop
-
         self.of = run
         with Live(console=self.console, get_renderable=self.render, refresh_per_second=2):
-            lineage = run_loop(run)
+            lineage = super().run(run)
             self.look()
         return lineage
 
@@ -125,13 +108,17 @@ class Panel:
         """The panel as it is now."""
         from rich.console import Group
         from rich.panel import Panel as Frame
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         self.look()
         assert self.of is not None
         lines: list[RenderableType] = [Text(self.where(), style="bold")]
-        if self.progress:
-            lines += [self.bar(self.progress), Text(self.numbers(self.progress))]
+        if now := self.progress:
+            bar = Table.grid(padding=(0, 1))
+            bar.add_row(f"step {now.step}/{now.steps}", ProgressBar(now.steps, now.step, width=40))
+            lines += [bar, Text(self.numbers(now))]
         lines.append(Text(self.times(), style="dim"))
         if self.decisions:
             lines += [Text(""), *(Text(f"· {line}", overflow="fold") for line in self.decisions)]
@@ -153,21 +140,8 @@ class Panel:
         where = f"{kind.removesuffix('s')} {int(number)}" if number else "the first policy"
         return f"{where} · {doing} · {done} of {planned} versions judged"
 
-    def bar(self, progress: "Progress") -> "RenderableType":
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-
-        grid = Table.grid(padding=(0, 1))
-        step = f"step {progress.step}/{progress.steps}"
-        grid.add_row(step, ProgressBar(progress.steps, progress.step, width=40))
-        return grid
-
     def numbers(self, progress: "Progress") -> str:
-        found, parts = progress.metrics, []
-        for name, form in (("reward", "{:.3f}"), ("valid", "{:.0%}"), ("dead", "{:.0%}")):
-            if name in found:
-                label = "dead groups" if name == "dead" else name
-                parts.append(f"{label} {form.format(found[name])}")
+        parts = metric_words(progress.metrics, {**NUMBERS, "dead": "dead groups {:.0%}"})
         if self.speed:
             parts.append(f"{self.speed:,.0f} tokens/s")
         return "   ".join(parts)

@@ -4,37 +4,23 @@ import errno
 import os
 import signal
 import sys
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from coevolve import __version__
-from coevolve.cli import (
-    approve,
-    ask,
-    check,
-    compare,
-    diagnose,
-    evaluate,
-    evolve,
-    final,
-    gallery,
-    new_domain,
-    null,
-    pocket,
-    report,
-    resume,
-    scorecard,
-    serve,
-    serve_domain,
-    skills,
-    status,
-    tasks,
-    train,
-)
-from coevolve.cli import run as run_command
 from coevolve.core.errors import CoevolveError
 from coevolve.core.exit import leave
+
+COMMANDS = (
+    "tasks", "run", "evolve", "resume", "status", "diagnose", "scorecard", "skills", "approve",
+    "revise", "abort", "compare", "final", "null", "gallery", "report", "serve", "train",
+    "evaluate", "ask", "pocket", "check", "domains", "new-domain", "serve-domain", "check-server",
+    "doctor",
+)  # fmt: skip
+"""In the order of the help. Each is a module of this package that has a function of the same name,
+or an `app` of several."""
 
 app = typer.Typer(
     name="coevolve",
@@ -68,33 +54,13 @@ Start here:
   coevolve new-domain mine                                 begin a domain of your own
 """,
 )
-app.add_typer(tasks.app, name="tasks")
-app.command("run")(run_command.run)
-app.command("evolve")(evolve.evolve)
-app.command("resume")(resume.resume)
-app.command("status")(status.status)
-app.command("diagnose")(diagnose.diagnose)
-app.command("scorecard")(scorecard.scorecard)
-app.add_typer(skills.app, name="skills")
-app.command("approve")(approve.approve)
-app.command("revise")(approve.revise)
-app.command("abort")(approve.abort)
-app.command("compare")(compare.compare)
-app.command("final")(final.final)
-app.command("null")(null.null)
-app.command("gallery")(gallery.gallery)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("ask")(ask.ask)
-app.add_typer(pocket.app, name="pocket")
-app.command("check")(check.check)
-app.command("domains")(check.domains)
-app.command("new-domain")(new_domain.new_domain)
-app.command("serve-domain")(serve_domain.serve_domain)
-app.command("check-server")(serve_domain.check_server)
-app.command("doctor")(check.doctor)
+for name in COMMANDS:
+    word = name.replace("-", "_")
+    module = import_module(f"coevolve.cli.{word}")
+    if hasattr(module, "app"):
+        app.add_typer(module.app, name=name)
+    else:
+        app.command(name)(getattr(module, word))
 
 
 def show_version(wanted: bool) -> None:
@@ -141,7 +107,7 @@ def run() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except ModuleNotFoundError as error:
-        from coevolve.cli.health import extra_for
+        from coevolve.cli.doctor import extra_for
 
         name = (error.name or "").partition(".")[0]
         if not (extra := extra_for(name)):

@@ -10,7 +10,7 @@ from coevolve.cli.run import AsJson
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
-    from coevolve.loop.null import Nulls
+    from coevolve.gallery.null import Nulls
 
 
 def null(
@@ -47,7 +47,7 @@ def null(
       coevolve null --trainings 12 --plan tree --at-once 2
     """
     from coevolve.cli.show import out, percent
-    from coevolve.loop.null import LEVEL
+    from coevolve.gallery.null import LEVEL
 
     if trainings:
         found = by_trainings(plan, trainings, patches, gain, seed, output, at_once)
@@ -82,8 +82,8 @@ def by_answers(
     from coevolve.core.splits import Split
     from coevolve.domains.registry import get_domain
     from coevolve.evaluation.attempts import attempts
+    from coevolve.gallery.null import null_answers
     from coevolve.harness.rules import GateRule
-    from coevolve.loop.null import null_answers
     from coevolve.policies.base import Sampling
     from coevolve.policies.registry import get_policy
 
@@ -106,8 +106,8 @@ def by_trainings(
     """Train with many seeds, and deal the trainings."""
     from coevolve.cli.run import side_by_side
     from coevolve.cli.show import notes
+    from coevolve.gallery.null import gates_of, null_trainings
     from coevolve.harness.plan import load_plan
-    from coevolve.loop.null import gates_of, null_trainings
 
     plan = load_plan(name, {"seed": seed})
     least = 2 + plan.gate.twins

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 
 if TYPE_CHECKING:
-    from coevolve.pocket.progress import Progress
+    from coevolve.pocket import Progress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,38 +29,33 @@ SAID_SHARE = 20
 """Progress is told about this many times in each stage."""
 
 
-class Teller:
-    """Says how a build goes, on standard error."""
+def teller(hurried: bool) -> "Callable[[Progress], None]":
+    """Says how a build goes, on standard error; `hurried` where there is a GPU, so that nobody
+    needs to be told how long it takes."""
+    from coevolve.cli.show import notes
 
-    def __init__(self, hurried: bool) -> None:
-        self.hurried = hurried
-        """There is a GPU, so nobody needs to be told how long it takes."""
-        self.began: dict[str, float] = {}
-        self.told: dict[str, int] = {}
-        self.first = 0
+    began: dict[str, tuple[float, int]] = {}
+    marks: dict[str, int] = {}
 
-    def __call__(self, progress: "Progress") -> None:
-        from coevolve.cli.show import notes
-
-        now = time.perf_counter()
+    def tell(progress: "Progress") -> None:
+        nonlocal hurried
         stage, done, total = progress.stage, progress.done, progress.total
-        if stage not in self.began:
-            self.began[stage] = now
-            self.told[stage] = 0
-            self.first = done
-        elif stage == "training" and not self.hurried:
-            self.hurried = True
-            minutes = (now - self.began[stage]) / (done - self.first) * total / 60
+        now = time.perf_counter()
+        start, first = began.setdefault(stage, (now, done))
+        if stage == "training" and not hurried and done > first:
+            hurried = True
+            minutes = (now - start) / (done - first) * total / 60
             notes.print(
                 f"no GPU here: {total} steps will take about {minutes:.0f} minutes; fewer --steps, "
                 "a smaller --batch or --width take less"
             )
         mark = done * SAID_SHARE // total
-        if mark > self.told[stage]:
-            self.told[stage] = mark
+        if mark > marks.get(stage, 0):
+            marks[stage] = mark
             loss = "" if progress.loss is None else f"  loss {progress.loss:.4f}"
-            seconds = now - self.began[stage]
-            notes.print(f"{stage} {done}/{total}{loss}  {seconds:.0f} s", highlight=False)
+            notes.print(f"{stage} {done}/{total}{loss}  {now - start:.0f} s", highlight=False)
+
+    return tell
 
 
 @app.command()
@@ -81,7 +77,7 @@ def demonstrations(
     from coevolve.pocket import arrays
     from coevolve.pocket.demonstrations import make_demonstrations
 
-    made = make_demonstrations(count, lessons, seed, workers, Teller(hurried=True))
+    made = make_demonstrations(count, lessons, seed, workers, teller(hurried=True))
     arrays.write(made, output)
     notes.print(f"{made.total} demonstrations in {output}")
 
@@ -133,7 +129,7 @@ def build(
         demonstrations=demonstrations,
         snapshots=tuple(snapshot or ()),
         force=force,
-        progress=Teller(hurried=torch.cuda.is_available()),
+        progress=teller(hurried=torch.cuda.is_available()),
     )
     notes.print(f"{record['parameters']:,} parameters in {output}, loss {record['loss']:.4f}")
     if as_json:

@@ -2,15 +2,15 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from rich.table import Table
 
 from coevolve.cli.choice import TaskList
-from coevolve.cli.show import notes, out, rates
-from coevolve.evaluation.clusters import ClusteredTally, Estimate
+from coevolve.cli.show import begin_table, notes, out, percent
+from coevolve.evaluation.clusters import ClusteredTally
+from coevolve.evaluation.tally import Summary
 from coevolve.policies.base import Sampling
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 ONCE = "95 % Wilson intervals"
 SEVERAL = f"{ONCE} at the effective sample size"
@@ -80,7 +80,7 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
     """One table over all policies, and for a single policy one by each label."""
     samples = max(measured.counts.samples for measured in results.values())
     rows = [(name, measured.counts.by([])[0]) for name, measured in results.items()]
-    table = rates(f"{found.domain.name}, {found.name}", "policy", rows)
+    table = rate_table(f"{found.domain.name}, {found.name}", "policy", rows)
     if samples > 1:
         table.caption = WHY.format(tasks=len(found.tasks), samples=samples)
     out.print(table)
@@ -93,27 +93,29 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
         groups = [group for group in counts.by([label]) if group.labels[label] is not None]
         if groups:
             rows = [(str(group.labels[label]), group) for group in groups]
-            table = rates(f"by {label}", label, rows)
+            table = rate_table(f"by {label}", label, rows)
             table.caption = SEVERAL if samples > 1 else ONCE
             out.print(table)
 
 
-def pass_table(tasks: int, results: dict[str, Measured]) -> "Table":
+def pass_table(tasks: int, results: dict[str, Measured]) -> Table:
     """pass@k of every policy."""
-    from rich.table import Table
-
-    table = Table(title="pass@k %", title_justify="left", header_style="bold")
-    table.caption, table.caption_justify = f"chance of a valid answer in k; {tasks} tasks", "left"
-    table.add_column("policy")
     found = {name: measured.counts.pass_at() for name, measured in results.items()}
-    for k in next(iter(found.values())):
-        table.add_column(f"k = {k}", justify="right", no_wrap=True)
+    ks = [f"k = {k}" for k in next(iter(found.values()))]
+    caption = f"chance of a valid answer in k; {tasks} tasks"
+    table = begin_table("policy", *ks, right=ks, title="pass@k %", caption=caption)
     for name, estimates in found.items():
-        table.add_row(name, *map(in_percent, estimates.values()))
+        table.add_row(name, *map(percent, estimates.values()))
     return table
 
 
-def in_percent(estimate: Estimate) -> str:
-    """An estimate with its interval, in percent."""
-    value, low, high = (100 * part for part in estimate[:3])
-    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+def rate_table(title: str, key: str, rows: list[tuple[str, Summary]]) -> Table:
+    """One line per group: n, valid and optimal rate with 95 % intervals, commonest failures."""
+    numbers = ("n", "valid %", "optimal %")
+    table = begin_table(key, *numbers, "failures", right=numbers, title=title, caption=ONCE)
+    for label, summary in rows:
+        failures = ", ".join(f"{name} {count}" for name, count in summary.failures.items())
+        table.add_row(
+            label, str(summary.valid.n), percent(summary.valid), percent(summary.optimal), failures
+        )
+    return table

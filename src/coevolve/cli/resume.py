@@ -21,6 +21,9 @@ def resume(
             help="How many it is to have in all: more than planned.",
         ),
     ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Of each version that is not trained yet.")
+    ] = None,
     retrain: Annotated[
         bool, typer.Option("--retrain", help="First train checkpoints again that are gone.")
     ] = False,
@@ -30,18 +33,19 @@ def resume(
     gpus: Gpus = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was broken off, or give one that is done more versions.
+    """Go on with a run that was broken off, or give one that is done more versions, or the next
+    ones more steps.
 
     Examples: coevolve resume runs/rounds
 
-      coevolve resume runs/rounds --versions 6
+      coevolve resume runs/rounds --versions 6 --steps 48
     """
     from coevolve.cli.live import view_of
-    from coevolve.loop.create import reopen
+    from coevolve.loop.create import More, reopen
     from coevolve.loop.train import retrain as again
 
     view, work = view_of(as_json), side_by_side(at_once, ray, cpus, gpus)
-    run = reopen(folder, view.tell, view.say, work=work, versions=versions)
+    run = reopen(folder, view.tell, view.say, work=work, more=More(versions, steps))
     if retrain:
         again(run)
     finish(run, view, as_json)

@@ -9,7 +9,7 @@ import typer
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
-    from coevolve.cli.live import View
+    from coevolve.cli.live import Plain
     from coevolve.harness.version import Version
     from coevolve.loop.run import Run as LoopRun
     from coevolve.store.jobs import Work
@@ -18,52 +18,50 @@ if TYPE_CHECKING:
 PLAN = "rounds"
 """What runs when no plan is named."""
 
-Name = Annotated[str, typer.Argument(metavar="PLAN", help="The name of a preset, or a TOML file.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
-]
-Engineers = Annotated[
-    list[str] | None,
-    typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
-]
-Versions = Annotated[
-    int | None,
-    typer.Option("--versions", "--rounds", min=1, help="How many are trained, the first included."),
-]
-Width = Annotated[
-    int | None, typer.Option(min=1, help="How many grow from one parent at the same time.")
-]
-Seed = Annotated[int | None, typer.Option(help="Instead of the plan's.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", "-s", help="NAME=VALUE, repeatable: any other setting of the plan."),
-]
 AtOnce = Annotated[int, typer.Option(min=1, help="Versions that train side by side, in processes.")]
 Ray = Annotated[
     str, typer.Option(help="Address of a Ray cluster, auto, or local: versions train there.")
 ]
 Cpus = Annotated[float, typer.Option(min=0, help="CPUs that a version asks Ray for.")]
 Gpus = Annotated[float, typer.Option(min=0, help="GPUs that a version asks Ray for.")]
-Explain = Annotated[
-    bool,
-    typer.Option("--explain", help="Only print the whole plan, and where each value comes from."),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 
 
 def run(
-    plan: Name = PLAN,
-    output: Output = None,
-    engineer: Engineers = None,
-    versions: Versions = None,
-    width: Width = None,
-    seed: Seed = None,
-    setting: Settings = None,
+    plan: Annotated[
+        str, typer.Argument(metavar="PLAN", help="The name of a preset, or a TOML file.")
+    ] = PLAN,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
+    ] = None,
+    engineer: Annotated[
+        list[str] | None,
+        typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
+    ] = None,
+    versions: Annotated[
+        int | None,
+        typer.Option(
+            "--versions", "--rounds", min=1, help="How many are trained, the first included."
+        ),
+    ] = None,
+    width: Annotated[
+        int | None, typer.Option(min=1, help="How many grow from one parent at the same time.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the plan's.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help="NAME=VALUE, repeatable: any other setting of the plan."),
+    ] = None,
     at_once: AtOnce = 1,
     ray: Ray = "",
     cpus: Cpus = 2.0,
     gpus: Gpus = 0.0,
-    explain: Explain = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain", help="Only print the whole plan, and where each value comes from."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a plan: train, measure and judge versions; between them engineers change one thing.
@@ -84,32 +82,17 @@ def run(
 
       coevolve run my.toml --explain
     """
-    named: dict[str, Any] = {
-        "engineers": engineer, "versions": versions, "width": width, "seed": seed,
-    }  # fmt: skip
-    changes = {name: value for name, value in named.items() if value is not None}
-    begin(plan, {**settings_of(setting or []), **changes}, output, explain, as_json,
-          side_by_side(at_once, ray, cpus, gpus))  # fmt: skip
-
-
-def begin(
-    name: str,
-    changes: dict[str, Any],
-    output: Path | None,
-    explain: bool,
-    as_json: bool,
-    work: "Work | None",
-) -> None:
-    """Explain a plan, or run it."""
-    from coevolve.harness.plan import load_plan
-
+    named = {"engineers": engineer, "versions": versions, "width": width, "seed": seed}
+    changes = settings_of(setting or [])
+    changes |= {name: value for name, value in named.items() if value is not None}
     if explain:
-        show_plan(name, changes, as_json)
+        show_plan(plan, changes, as_json)
         return
-    chosen = load_plan(name, changes)
     from coevolve.cli.live import view_of
+    from coevolve.harness.plan import load_plan
     from coevolve.loop.create import create
 
+    chosen, work = load_plan(plan, changes), side_by_side(at_once, ray, cpus, gpus)
     folder, view = output or Path("runs") / chosen.name, view_of(as_json)
     finish(create(chosen, folder, view.tell, view.say, work=work), view, as_json)
 
@@ -163,12 +146,12 @@ def side_by_side(at_once: int, ray: str, cpus: float, gpus: float) -> "Work | No
     if at_once == 1 and not ray:
         return None
     from coevolve.cli.compare import cluster_for
-    from coevolve.cluster.versions import in_cluster
+    from coevolve.cluster.base import in_cluster
 
     return in_cluster(cluster_for(ray, at_once, cpus, gpus, retries=5))
 
 
-def finish(run: "LoopRun", view: "View", as_json: bool) -> None:
+def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     """Run to the end and say what came of it."""
     from rich.table import Table
     from rich.text import Text

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coevolve.backtests.scorecard import Line, Scorecard
+    from coevolve.backtests.scorecard import Scorecard
     from coevolve.evaluation.statistics import Rate
 
 
@@ -37,32 +37,22 @@ def scorecard(
 
 def tables(found: "Scorecard") -> list["Table"]:
     """One line per patch, then one per layer."""
-    from rich.table import Table
+    from coevolve.cli.show import begin_table
 
-    lines = Table(header_style="bold", title="backtests", title_justify="left")
-    for name in ("version", "factor", "metric", "predicted", "moved", "verdict", "result"):
-        justify: Literal["left", "right"] = "right" if name == "version" else "left"
-        lines.add_column(name, justify=justify, no_wrap=name != "moved")
+    names = ("version", "factor", "metric", "predicted", "moved", "verdict", "result")
+    whole = set(names) - {"moved"}
+    lines = begin_table(*names, right=["version"], whole=whole, title="backtests")
     for line in found.lines:
         lines.add_row(
             "" if line.version is None else str(line.version), line.factor, line.metric,
-            line.predicted, move_of(line),
+            line.predicted,
+            f"{line.moved} {line.before:.3g} → {line.after:.3g}" if line.moved is not None else "",
             line.verdict, line.result if line.passed else "refused",
         )  # fmt: skip
-    totals = Table(header_style="bold", title="predictions that came true", title_justify="left")
-    totals.caption = "95 % Wilson intervals; a coin comes true in half of all cases"
-    totals.caption_justify = "left"
-    for name in (
-        "layer",
-        "patches",
-        "refused",
-        "unclear",
-        "hits",
-        "misses",
-        "share",
-        "beyond noise",
-    ):
-        totals.add_column(name, justify="left" if name == "layer" else "right")
+    caption = "95 % Wilson intervals; a coin comes true in half of all cases"
+    totals = begin_table("layer", title="predictions that came true", caption=caption)
+    for name in ("patches", "refused", "unclear", "hits", "misses", "share", "beyond noise"):
+        totals.add_column(name, justify="right")
     for total in found.totals:
         totals.add_row(
             total.layer, str(total.patches), str(total.refused), str(total.unclear),
@@ -70,13 +60,6 @@ def tables(found: "Scorecard") -> list["Table"]:
             rate_of(total.sure_hits),
         )  # fmt: skip
     return [lines, totals]
-
-
-def move_of(line: "Line") -> str:
-    """From where to where."""
-    if line.moved is None:
-        return ""
-    return f"{line.moved} {line.before:.3g} → {line.after:.3g}"
 
 
 def rate_of(rate: "Rate") -> str:

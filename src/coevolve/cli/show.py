@@ -2,15 +2,16 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from coevolve.evaluation.clusters import Estimate
 from coevolve.evaluation.statistics import Rate
-from coevolve.evaluation.tally import Summary
 
 Item = TypeVar("Item")
 
@@ -25,23 +26,11 @@ MINUTE = 60.0
 
 def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     """Pass items on, with a bar on standard error, or a line a minute where that is no terminal."""
-    if not notes.is_terminal:
-        yield from _told(items, total, label)
+    if notes.is_terminal:
+        columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=notes, transient=True) as bar:
+            yield from bar.track(items, total, description=label)
         return
-    columns: tuple[Any, ...] = (
-        TextColumn(label),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=notes, transient=True) as bar:
-        task = bar.add_task(label, total=total)
-        for item in items:
-            yield item
-            bar.advance(task)
-
-
-def _told(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     began = said = time.monotonic()
     for done, item in enumerate(items, 1):
         yield item
@@ -54,13 +43,23 @@ def _told(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds."""
-    whole = math.ceil(seconds)
-    return (
-        f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-        if whole >= 3600
-        else (f"{whole // 60}:{whole % 60:02d}")
+    """Minutes and seconds, and hours before them."""
+    minutes, whole = divmod(math.ceil(seconds), 60)
+    hours = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else str(minutes)
+    return f"{hours}:{whole:02d}"
+
+
+def show_finding(state: str, name: str, message: str) -> None:
+    """What a check came to: green where that is good, red where it is bad."""
+    colour = {"pass": "green", "ok": "green", "missing": "yellow", "skip": "yellow"}.get(
+        state.strip(), "red"
     )
+    out.print(f"[{colour}]{state}[/]  {name}: {escape(message)}", highlight=False)
+
+
+def metric_words(metrics: Mapping[str, float], forms: Mapping[str, str]) -> list[str]:
+    """Those metrics of a step that are known, each in its form."""
+    return [form.format(metrics[name]) for name, form in forms.items() if name in metrics]
 
 
 def visible(text: str) -> str:
@@ -70,22 +69,18 @@ def visible(text: str) -> str:
     )
 
 
-def percent(rate: Rate) -> str:
-    """A rate with its interval, in percent."""
-    return f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
-
-
-def rates(title: str, key: str, rows: list[tuple[str, Summary]]) -> Table:
-    """One line per group: n, valid and optimal rate with 95 % intervals, commonest failures."""
-    table = Table(title=title, title_justify="left", header_style="bold", caption_justify="left")
-    table.caption = "95 % Wilson intervals"
-    table.add_column(key)
-    for name in ("n", "valid %", "optimal %"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("failures")
-    for label, summary in rows:
-        failures = ", ".join(f"{name} {count}" for name, count in summary.failures.items())
-        table.add_row(
-            label, str(summary.valid.n), percent(summary.valid), percent(summary.optimal), failures
-        )
+def begin_table(
+    *names: str, right: Collection[str] = (), whole: Collection[str] = (), **settings: Any
+) -> Table:
+    """An empty table with these columns, title and caption at the left; numbers stand at the
+    `right`, and neither they nor what is `whole` is folded."""
+    table = Table(header_style="bold", title_justify="left", caption_justify="left", **settings)
+    for name in names:
+        justify: Literal["right", "left"] = "right" if name in right else "left"
+        table.add_column(name, justify=justify, no_wrap=name in right or name in whole)
     return table
+
+
+def percent(rate: "Rate | Estimate") -> str:
+    """An estimate with its interval, in percent."""
+    return f"{100 * rate.value:.1f} [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"

@@ -42,6 +42,7 @@ def list_skills(
     """
     from coevolve.core.names import lookup
     from coevolve.domains.registry import get_domain
+    from coevolve.engineers.library import preference
     from coevolve.harness.patch import FACTORS
 
     if domain:
@@ -50,22 +51,20 @@ def list_skills(
         lookup("factor", factor, FACTORS)
     found = [
         skill
-        for skill in ordered(opened(folder), domain)
+        for skill in sorted(opened(folder).skills.values(), key=lambda one: preference(one, domain))
         if factor in ("", skill.factor)
         and (not domain or skill.offered(domain) or skill.warns(domain))
     ]
     if as_json:
-        print(json.dumps([told(skill) for skill in found]))
+        print(json.dumps([with_record(skill) for skill in found]))
         return
     from rich import box
-    from rich.table import Table
 
-    from coevolve.cli.show import out
+    from coevolve.cli.show import begin_table, out
 
-    table = Table(header_style="bold", caption_justify="left", box=box.SIMPLE_HEAD)
+    short = ("skill", "factor", "record")
+    table = begin_table(*short, "held in", "what it does", whole=short, box=box.SIMPLE_HEAD)
     table.caption = f"{len(found)} skills; record: versions kept, and trained but not kept"
-    for title in ("skill", "factor", "record", "held in", "what it does"):
-        table.add_column(title, no_wrap=title in ("skill", "factor", "record"))
     for skill in found:
         warns = skill.negative or bool(domain and skill.warns(domain))
         table.add_row(
@@ -88,7 +87,7 @@ def show(
     from coevolve.engineers.library import as_toml
 
     skill = opened(folder).get(name)
-    print(json.dumps(told(skill)) if as_json else as_toml([skill]).decode().rstrip())
+    print(json.dumps(with_record(skill)) if as_json else as_toml([skill]).decode().rstrip())
 
 
 @app.command("export")
@@ -106,7 +105,7 @@ def export_skills(
 
     coevolve skills export -o ours.toml;  coevolve skills export finer_reward
     """
-    from coevolve.cli.files import writing
+    from coevolve.core.files import writing
     from coevolve.engineers.library import as_toml
 
     library = opened(folder)
@@ -115,7 +114,11 @@ def export_skills(
         chosen = [skill for skill in library.skills.values() if skill.evidence or skill.learned]
     if not chosen:
         raise UserError(f"no skill in {folder} has a record yet; name those to export")
-    text = json.dumps([told(skill) for skill in chosen]) if as_json else as_toml(chosen).decode()
+    text = (
+        json.dumps([with_record(skill) for skill in chosen])
+        if as_json
+        else as_toml(chosen).decode()
+    )
     with writing(output) as file:
         file.write(text if text.endswith("\n") else text + "\n")
 
@@ -181,14 +184,7 @@ def opened(folder: Path) -> "SkillLibrary":
     return SkillLibrary(folder)
 
 
-def ordered(library: "SkillLibrary", domain: str) -> list["Skill"]:
-    """The best record first."""
-    from coevolve.engineers.library import preference
-
-    return sorted(library.skills.values(), key=lambda one: preference(one, domain))
-
-
-def told(skill: "Skill") -> dict[str, Any]:
+def with_record(skill: "Skill") -> dict[str, Any]:
     """A skill with what follows from its record."""
     return {
         **skill.model_dump(mode="json"),

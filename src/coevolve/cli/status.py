@@ -14,7 +14,7 @@ UNFINISHED = {"broken off": "", "failed": "", "waiting": "nobody runs it: answer
 
 def status(folder: Run, as_json: AsJson = False) -> None:
     """Where a run stands: state, version, phase, what it gained, what is left, time by phase."""
-    from coevolve.dashboard.values import plain
+    from coevolve.dashboard.facts import plain
     from coevolve.dashboard.web.folders import RunFolder
     from coevolve.dashboard.web.summary import read
     from coevolve.store.ledger import Ledger

@@ -58,8 +58,8 @@ def generate(
 
     Example: coevolve tasks generate -n 100 -k size8.data_ratio=1 -k agents4.share=1 -o t.jsonl
     """
-    from coevolve.cli.files import writing
     from coevolve.cli.show import notes, progress
+    from coevolve.core.files import writing
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
@@ -91,8 +91,8 @@ def show(
     """Look at tasks: the board, the optimal plan, the prompt, a picture."""
     from itertools import islice
 
-    from coevolve.cli.files import read_tasks
     from coevolve.cli.show import notes
+    from coevolve.domains.files import read_tasks
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
@@ -115,7 +115,7 @@ def solve(tasks: TasksFile, domain: DomainName = "lake", as_json: AsJson = False
 
     A line that cannot be solved says why, and the exit code is 1.
     """
-    from coevolve.cli.files import at_line, name_of, read_lines
+    from coevolve.domains.files import at_line, name_of, read_lines
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
@@ -147,7 +147,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify answers to tasks: id, valid, optimal, cost and failure per line."""
-    from coevolve.cli.files import name_of, read_lines, read_tasks
+    from coevolve.domains.files import name_of, read_lines, read_tasks
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)

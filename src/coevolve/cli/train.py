@@ -1,7 +1,10 @@
 """`coevolve train`: one stage of training, watched while it runs."""
 
 import json
+import os
 import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +22,11 @@ if TYPE_CHECKING:
 
 DOMAIN = "lake"
 TRACKING = ("none", "trackio", "tensorboard", "wandb", "mlflow")
+NUMBERS = {
+    "loss": "loss {:.3g}", "reward": "reward {:.3f}", "entropy": "entropy {:.3f}",
+    "valid": "valid {:.0%}", "dead": "dead {:.0%}", "token_accuracy": "token accuracy {:.0%}",
+}  # fmt: skip
+"""Of a step that are shown."""
 MOST_TASKS = 20_000
 """So many tasks are generated at most; a longer stage sees them again."""
 
@@ -132,8 +140,8 @@ def train(
     trainer = get_engine(engine)
     found = training_tasks(chosen, stage, knob or [], tasks, lessons)
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
-    with Display(stage) as display:
-        result = trainer.train(stage, found, display.show)
+    with display() as show:
+        result = trainer.train(stage, found, show)
     if as_json:
         print(result.model_dump_json())
     else:
@@ -155,14 +163,12 @@ def training_tasks(
     domain: "Domain", stage: "Stage", knob: list[str], file: Path | None, lessons: float
 ) -> "list[Task]":
     """The stage's tasks: from a file, or generated from knobs and seed."""
-    import os
-
-    from coevolve.cli.files import read_tasks
     from coevolve.cli.show import notes, progress
     from coevolve.cli.tasks import parse_changes
     from coevolve.core.seeds import derive
     from coevolve.core.splits import Split
-    from coevolve.engineering.mix import with_lessons
+    from coevolve.domains.files import read_tasks
+    from coevolve.engineering.lessons import with_lessons
 
     if file:
         if knob or lessons:
@@ -207,53 +213,36 @@ def show_settings(stage: "Stage", as_json: bool) -> None:
     out.print(table)
 
 
-class Display:
-    """One line that follows the stage on a terminal; a line per tenth of it elsewhere."""
+@contextmanager
+def display() -> "Iterator[Callable[[Progress], None]]":
+    """What is called after every step: one line that follows the stage on a terminal, a line per
+    tenth of it elsewhere."""
+    from rich.live import Live
 
-    def __init__(self, stage: "Stage") -> None:
-        from rich.live import Live
+    from coevolve.cli.show import clock, metric_words, notes
 
-        from coevolve.cli.show import notes
+    live = Live(console=notes, transient=True, auto_refresh=False)
+    before = 0.0
 
-        self.stage, self.console = stage, notes
-        self.live = Live(console=notes, transient=True, auto_refresh=False)
-        self.before = 0.0
-
-    def __enter__(self) -> "Display":
-        if self.console.is_terminal:
-            self.live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.console.is_terminal:
-            self.live.stop()
-        if kind in (KeyboardInterrupt, SystemExit):
-            self.console.print("stopped: the same command goes on from the last checkpoint")
-
-    def show(self, progress: "Progress") -> None:
-        """Called after every step."""
-        text = self.line(progress)
-        if self.console.is_terminal:
-            self.live.update(text, refresh=True)
-        elif progress.step % max(1, progress.steps // 10) == 0:
-            self.console.print(text, highlight=False)
-
-    def line(self, progress: "Progress") -> str:
-        from coevolve.cli.show import clock
-
+    def show(progress: "Progress") -> None:
+        nonlocal before
         found = progress.metrics
-        parts = [f"step {progress.step}/{progress.steps}"]
-        for name, form in (("loss", "{:.3g}"), ("reward", "{:.3f}"), ("entropy", "{:.3f}")):
-            if name in found:
-                parts.append(f"{name} {form.format(found[name])}")
-        for name in ("valid", "dead", "token_accuracy"):
-            if name in found:
-                parts.append(f"{name.replace('_', ' ')} {found[name]:.0%}")
-        tokens, self.before = found.get("tokens", 0.0) - self.before, found.get("tokens", 0.0)
+        parts = [f"step {progress.step}/{progress.steps}", *metric_words(found, NUMBERS)]
+        tokens, before = found.get("tokens", 0.0) - before, found.get("tokens", 0.0)
         if found.get("seconds"):
             parts.append(f"{tokens / found['seconds']:,.0f} tokens/s")
-        parts.append(f"{clock(progress.seconds_left)} left")
-        return "  ".join(parts)
+        text = "  ".join([*parts, f"{clock(progress.seconds_left)} left"])
+        if notes.is_terminal:
+            live.update(text, refresh=True)
+        elif progress.step % max(1, progress.steps // 10) == 0:
+            notes.print(text, highlight=False)
+
+    try:
+        with live if notes.is_terminal else nullcontext():
+            yield show
+    except (KeyboardInterrupt, SystemExit):
+        notes.print("stopped: the same command goes on from the last checkpoint")
+        raise
 
 
 def asking(stage: "Stage", domain: str) -> str:

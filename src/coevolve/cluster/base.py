@@ -6,12 +6,13 @@ folder. Invariant: all that work leaves is in its folder, and done again it goes
 
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, EngineError
+from coevolve.store.jobs import Work
 
 LOG = "log.txt"
 """In a folder: everything that the work said there."""
@@ -37,6 +38,19 @@ class Cluster(Protocol):
         a second. When the iterator is closed, all work ends.
         """
         ...
+
+
+def in_cluster(cluster: Cluster) -> Work:
+    """Train versions side by side, wherever a cluster has room."""
+    from coevolve.loop.train import WORK
+
+    def work(folders: Sequence[Path]) -> None:
+        with closing(cluster.run(WORK, folders, lambda: None)) as ended:
+            failures = [(folder, failure) for folder, failure in ended if failure]
+        for folder, failure in failures:
+            raise EngineError(f"{folder.name} failed: {failure} (see {folder / LOG})")
+
+    return work
 
 
 def perform(work: str, folder: Path) -> str:

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
+from coevolve.domains.files import SUITE
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import Comparison, Job
 from coevolve.loop.compare import WORK
 from coevolve.loop.create import Refuse, check, found_anywhere
-from coevolve.policies.models import anywhere, check_trainable
-from coevolve.policies.weights import weights_of
+from coevolve.policies.models import anywhere, check_trainable, weights_of
 from coevolve.store.jobs import give, job_of, result_of
 from coevolve.store.payload import differences
 from coevolve.store.watch import finished_phases
@@ -66,7 +67,12 @@ def run_comparison(
 def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None:
     """Refuse what no arm can go by, before anything is begun."""
     for job in comparison.jobs():
-        check(job.plan, refuse)
+        domain = check(job.plan, refuse)
+    suite = comparison.final.removeprefix(SUITE)
+    if suite != comparison.final:
+        lookup("suite", suite, domain.suites)
+    elif suite and not Path(suite).is_file():
+        raise UserError(f"final = {suite!r} is no file; name one, or suite:NAME")
 
 
 def on_disk(jobs: list[Job]) -> list[Job]:
@@ -74,8 +80,13 @@ def on_disk(jobs: list[Job]) -> list[Job]:
     that they begin with."""
     policy = anywhere(jobs[0].plan.policy)
     weights = weights_of(policy) if Path(policy).is_absolute() else ""
+    final = jobs[0].final
+    if final and not final.startswith(SUITE):
+        final = str(Path(final).resolve())
     return [
-        job.model_copy(update={"plan": found_anywhere(job.plan), "weights": weights})
+        job.model_copy(
+            update={"plan": found_anywhere(job.plan), "weights": weights, "final": final}
+        )
         for job in jobs
     ]
 

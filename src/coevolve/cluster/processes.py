@@ -1,4 +1,10 @@
-"""Work in processes of this machine, a few side by side."""
+"""Work in processes of this machine, a few side by side.
+
+Started with WORK FOLDER, this module is such a process. Invariant: it ends with the one that
+started it, however that ends. Its standard input is a pipe that nobody writes to and that closes
+with its parent. Only its answer goes to the pipe that was its standard output; what else is written
+there, by other programs too, goes to the log.
+"""
 
 import json
 import os
@@ -9,9 +15,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from coevolve.cluster.base import LOG, Ended
+from coevolve.cluster.base import LOG, Ended, perform
+from coevolve.core.exit import follow_input
 
 Process = subprocess.Popen[str]
 POLL_S = 0.3
@@ -62,7 +70,7 @@ def start(work: str, folder: Path) -> Process:
     """A process in a group of its own, so that it can be ended with all that it starts."""
     with (folder / LOG).open("a", encoding="utf-8") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "coevolve.cluster.worker", work, str(folder)],
+            [sys.executable, "-m", __spec__.name, work, str(folder)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -100,3 +108,18 @@ def stop(processes: Collection[Process]) -> None:
                 process.wait(max(0.0, end - time.monotonic()))
     for process in processes:
         process.__exit__(None, None, None)
+
+
+def main() -> None:
+    """Do one piece of work and write why it failed, if it did."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    follow_input(end=partial(os.killpg, os.getpgrp(), signal.SIGKILL))
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    failure = perform(sys.argv[1], Path(sys.argv[2]))
+    with open(answer, "w", encoding="ascii") as pipe:
+        json.dump(failure, pipe)
+
+
+if __name__ == "__main__":
+    main()

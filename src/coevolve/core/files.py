@@ -1,7 +1,13 @@
 """Files of ours: replaced whole or not at all, and where those are kept that can be made again."""
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+from coevolve.core.errors import UserError
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -40,3 +46,29 @@ def cache_root() -> Path:
 def storable(text: str) -> str:
     """The text with half surrogate pairs replaced, which no file or request can carry."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@contextmanager
+def writing(path: Path | None) -> Iterator[TextIO]:
+    """A text file that appears only when it is complete; None is standard output.
+
+    What exists and is no regular file, such as a pipe or a device, is written to as it is.
+    """
+    if path is None or str(path) == "-":
+        yield sys.stdout
+        return
+    try:
+        path = path.resolve()
+        whole = not path.exists() or path.is_file()
+        target = path.with_name(path.name + ".partial") if whole and path.name else path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with target.open("w", encoding="utf-8") as file:
+                yield file
+            if target != path:
+                os.replace(target, path)
+        finally:
+            if target != path and target.is_file():
+                target.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -4,8 +4,11 @@ Pure functions of what is on the disk. Invariant: every rate carries its n, and 
 read is in `problems`.
 """
 
+import math
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import BaseModel
 
 from coevolve import __version__
 from coevolve.core.errors import UserError
@@ -18,7 +21,6 @@ from coevolve.dashboard.proposals import GenerationFacts, generations_of
 from coevolve.dashboard.record import Record, read_record, read_rollouts
 from coevolve.dashboard.text import written
 from coevolve.dashboard.timing import Timing, timing_of
-from coevolve.dashboard.values import plain
 from coevolve.dashboard.versions import VersionFacts, versions_of
 from coevolve.harness.plan import Plan
 from coevolve.store.layout import BASE, parts_of, sound
@@ -88,7 +90,7 @@ def facts_of(folder: Path) -> Facts:
 
 def facts_from(record: Record) -> Facts:
     """Everything that follows from a record; adds to its problems."""
-    head = headline_of(record)
+    head = headline_of(record.lineage, record.plan, record.total)
     rest: dict[str, Any] = {  # read before `problems`, to which they add
         "versions": versions_of(record),
         "generations": generations_of(record),
@@ -141,3 +143,22 @@ def check_files(record: Record) -> None:
     for number, place in places.items():
         if (number, "gate") not in there:
             record.trouble(f"the gate rollouts are missing: {place.relative_to(record.folder)}")
+
+
+def plain(value: Any) -> Any:
+    """Any value of a page as JSON values; numbers that JSON has no word for become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if hasattr(value, "as_json"):
+        return plain(value.as_json())
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump(mode="json"))
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(key): plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return [plain(member) for member in value]
+    return str(value) if isinstance(value, Path) else repr(value)

@@ -6,10 +6,10 @@ Invariant: every page that tells the result of a run tells this one, as the gate
 from typing import NamedTuple
 
 from coevolve.dashboard.numbers import change_words, in_points, percent
-from coevolve.dashboard.record import Record
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate
+from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.phases import Final, Scores
@@ -81,16 +81,16 @@ class Headline(NamedTuple):
     """None until the test split is opened."""
 
 
-def headline_of(record: Record) -> Headline:
-    lineage, plan = record.lineage, record.plan
+def headline_of(lineage: Lineage, plan: Plan | None, total: Spent) -> Headline:
+    """The result so far; `plan` is None where it is lost and the lineage stands on defaults."""
     standing = standing_of(lineage)
     tested = tested_of(lineage.final)
-    answer, sentence = judge(lineage, standing)
+    answer, sentence = gate_answer(lineage, standing)
     by_gate = ""
     if tested and standing.version is not None:  # otherwise both are the first policy
         by_gate = sentence
         rates = percent(tested.first.value), percent(tested.last.value)
-        answer, sentence = told("on the test split, the valid rate", *rates, tested.change)
+        answer, sentence = direction("on the test split, the valid rate", *rates, tested.change)
     told_of = node_at(lineage, standing.told)
     limits = plan.budget.limits() if plan else {}
     judged = [one for one in lineage.versions if one.verdict and not one.control]
@@ -104,7 +104,7 @@ def headline_of(record: Record) -> Headline:
         len(judged), sum(one.valid for one in judged), plan.versions if plan else None,
         tuple(
             Spending(name, float(used), limits.get(name))
-            for name, used in record.total
+            for name, used in total
             if used or name in limits
         ),
         tested,
@@ -135,7 +135,7 @@ def rate_of(scores: Scores | None, plan: Plan) -> Rate | None:
     return cautious(scores.valid, scores.n, max(1, scores.n // plan.target.samples))
 
 
-def judge(lineage: Lineage, standing: Standing) -> tuple[str, str]:
+def gate_answer(lineage: Lineage, standing: Standing) -> tuple[str, str]:
     """The answer in one word and in one sentence."""
     best, metric = lineage.best, lineage.plan.objective.metric
     if best is None:
@@ -147,7 +147,7 @@ def judge(lineage: Lineage, standing: Standing) -> tuple[str, str]:
         return "unknown", "Not known: what the gate measured cannot be read."
     values = (lineage.base.mean(metric), node.gate.scores.mean(metric))
     shown = [f"{one:.3f}" if metric == "reward" else percent(one) for one in values]
-    return told(f"on the gate, the {NAMES[metric]}", shown[0], shown[1], standing.change)
+    return direction(f"on the gate, the {NAMES[metric]}", shown[0], shown[1], standing.change)
 
 
 def best_words(lineage: Lineage) -> str:
@@ -156,7 +156,7 @@ def best_words(lineage: Lineage) -> str:
     return in_points(lineage.best.words, *changes) if lineage.best else ""
 
 
-def told(what: str, before: str, after: str, change: Difference) -> tuple[str, str]:
+def direction(what: str, before: str, after: str, change: Difference) -> tuple[str, str]:
     """Which way something went, and whether that is more than chance."""
     numbers = (
         f"{100 * change.mean:+.1f} points, 95 % interval "
@@ -201,7 +201,7 @@ def tested_of(final: Final | None) -> Tested | None:
     if final is None:
         return None
     first, last = (
-        Rate(int(one["successes"]), int(one["n"]), one["low"], one["high"])
+        Rate(round(one.rate * one.n), one.n, one.low, one.high)
         for one in (final.first.rates["valid"], final.last.rates["valid"])
     )
     return Tested(first, last, final.change["valid"], final.tasks)

@@ -95,18 +95,16 @@ def family(
 ) -> Family:
     """Knobs on the scale of their range; shares from 0 to the greatest of them."""
     shares = bool(members[0].group)
-    levels = tuple(level(knob, knobs, versions, title) for knob in members)
+    levels = []
+    for knob in members:
+        values = [one[knob.name] for one in knobs]
+        short = knob.name if title == "others" else knob.prefix
+        levels.append(Level(knob.name, short, knob.moves, values, changes(values, versions)))
     greatest = max(value for one in levels for value in one.values)
     low = 0.0 if shares else min(knob.low for knob in members)
     high = greatest if shares else max(knob.high for knob in members)
     named = f"{title.replace('_', ' ')}: shares" if shares else title.replace("_", " ")
-    return Family(named, low, max(high, low + SAME), members[0].unit, levels)
-
-
-def level(knob: Knob, knobs: list[Knobs], versions: Sequence[Version], title: str) -> Level:
-    values = [one[knob.name] for one in knobs]
-    short = knob.name if title == "others" else knob.prefix
-    return Level(knob.name, short, knob.moves, values, changes(values, versions))
+    return Family(named, low, max(high, low + SAME), members[0].unit, tuple(levels))
 
 
 def changes(values: Sequence[float], versions: Sequence[Version]) -> list[bool]:

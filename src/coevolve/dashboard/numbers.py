@@ -99,19 +99,7 @@ def slug(text: str) -> str:
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    "percent": percent,
-    "points": points,
-    "interval": interval,
-    "change_words": change_words,
-    "place": place_words,
-    "chance": chance,
-    "number": number,
-    "count": count,
-    "amount": amount,
-    "duration": duration,
-    "moment": moment,
-    "shade": shade,
-    "label": label,
-    "labels": labels,
-    "slug": slug,
-}
+    one.__name__: one
+    for one in (percent, points, interval, change_words, chance, number, count, amount, duration,
+                moment, shade, label, labels, slug)
+} | {"place": place_words}  # fmt: skip

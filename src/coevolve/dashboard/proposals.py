@@ -85,12 +85,10 @@ class GenerationFacts(NamedTuple):
 def generations_of(record: Record) -> tuple[GenerationFacts, ...]:
     """All generations of which anything is recorded, but for the first version's."""
     return tuple(
-        generation_facts(record, one) for one in record.lineage.generations if is_begun(one)
+        generation_facts(record, one)
+        for one in record.lineage.generations
+        if one.check or one.diagnose or one.proposed or one.tests or one.learn
     )
-
-
-def is_begun(one: Generation) -> bool:
-    return bool(one.check or one.diagnose or one.proposed or one.tests or one.learn)
 
 
 def generation_facts(record: Record, one: Generation) -> GenerationFacts:

@@ -5,13 +5,13 @@ Only a folder that holds no run at all is refused.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow
 from pyarrow import parquet
-from pydantic import BaseModel, ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError, UserError
 from coevolve.core.rollout import Rollout
@@ -93,7 +93,9 @@ def read_record(folder: Path) -> Record:
     except LedgerError as error:
         problems.append(f"the ledger cannot be read: {error}")
         events = read_copies(folder, problems)
-        plan = plan_of_job(folder)
+        with suppress(UserError):  # the plan that the first version was trained under
+            job = job_of(Paths(folder).version(0), Job)
+            plan = job.plan if job else None
     domain = None
     try:
         domain = get_domain(plan.domain) if plan else None
@@ -125,22 +127,6 @@ def folded(
     return lineage, spent
 
 
-def plan_of_job(folder: Path) -> Plan | None:
-    """The plan that the first version was trained under, for when the ledger is lost."""
-    try:
-        job = job_of(Paths(folder).version(0), Job)
-    except UserError:
-        return None
-    return job.plan if job else None
-
-
-class Ending(BaseModel):
-    """What is noted when a run ends: by itself, or by an error."""
-
-    reason: str = ""
-    error: str = ""
-
-
 def early_end(ledger: Ledger, events: Sequence[Event]) -> str:
     """Why a run ended early, by its last event; empty if it did not."""
     last = events[-1] if events else None
@@ -149,9 +135,9 @@ def early_end(ledger: Ledger, events: Sequence[Event]) -> str:
             note = f": {said.note}" if said.note else ""
             return f"a person ended it{note}" if said.decision == "abort" else ""
         if last and last.kind in ("stopped", "failed"):
-            found = Ending.model_validate(last.payload)
-            return found.reason or found.error
-    except (LedgerError, ValidationError):
+            found = (last.payload.get(name) for name in ("reason", "error"))
+            return next((words for words in found if words and isinstance(words, str)), "")
+    except LedgerError:
         pass  # a note of another shape tells nothing
     return ""
 
@@ -175,25 +161,22 @@ def read_copies(folder: Path, problems: list[str]) -> list[Event]:
 
 
 def read_rollouts(record: Record, place: Path) -> list[Rollout]:
-    """All rollouts below a folder; labels are text, as the files have them."""
-    return [rollout_of(row) for row in read_rows(record, place)]
-
-
-def read_rows(record: Record, place: Path) -> Iterator[dict[str, Any]]:
-    """Rows of all Parquet files below a folder, those of whole files only."""
+    """Those of whole Parquet files below a folder; labels are text, as the files have them."""
+    found = []
     for path in sorted(place.rglob("*.parquet")):
         try:
-            yield from parquet.read_table(path, schema=SCHEMA).to_pylist()
+            rows = parquet.read_table(path, schema=SCHEMA).to_pylist()
         except (OSError, ValueError, pyarrow.ArrowException) as error:
             reason = " ".join(str(error).split())[:160]
             record.trouble(f"{path.relative_to(record.folder)} cannot be read: {reason}")
-
-
-def rollout_of(row: dict[str, Any]) -> Rollout:
-    """A rollout as its file has it."""
-    labels, split = dict(row["bucket"]), Split(row["split"])
-    task = Task.model_construct(id=row["task_id"], domain=row["domain"], split=split, bucket=labels)
-    return restored(row, task)
+            continue
+        for row in rows:
+            task = Task.model_construct(
+                id=row["task_id"], domain=row["domain"], split=Split(row["split"]),
+                bucket=dict(row["bucket"]),
+            )  # fmt: skip
+            found.append(restored(row, task))
+    return found
 
 
 def read_steps(record: Record, number: int) -> list[dict[str, float]]:

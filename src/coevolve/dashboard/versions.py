@@ -3,26 +3,47 @@
 Invariant: nothing is judged anew; what is shown is what was recorded.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from coevolve.dashboard.evidence import Evidence, evidence_of
+from coevolve.core.task import Label
 from coevolve.dashboard.headline import rate_of
 from coevolve.dashboard.knobs import harness_before
-from coevolve.dashboard.numbers import in_points
+from coevolve.dashboard.numbers import in_points, label
 from coevolve.dashboard.proposals import expected
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.text import Line, as_text, diff, written
 from coevolve.domains.base import Domain
+from coevolve.engineers.breakdown import carrying
 from coevolve.engines.base import Result
-from coevolve.evaluation.statistics import Rate
+from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.evaluation.tally import str_key
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import changes, flat
 from coevolve.harness.version import Version
-from coevolve.store.cells import Case
+from coevolve.store.cells import Case, Cell, merged
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.phases import Gate
+
+
+class Evidence(NamedTuple):
+    """Results on one kind of tasks."""
+
+    tasks: str
+    """dev or training."""
+    rate: Rate
+    dead: Rate | None
+    """Groups in which every rollout earned the same; only training tries tasks several times."""
+    failures: list[tuple[str, int]]
+    down: str
+    """The labels that rows are by."""
+    across: str
+    columns: list[str]
+    rows: list[tuple[str, list[tuple[int, int] | None], tuple[int, int]]]
+    """Its labels, valid and n of each column, and of the whole row."""
 
 
 class VersionFacts(NamedTuple):
@@ -165,3 +186,47 @@ def compared_with(lineage: Lineage, number: int | None) -> str:
         return "the first policy"
     control = number < len(lineage.nodes) and lineage.versions[number].control
     return f"control {number}" if control else f"version {number}"
+
+
+def evidence_of(record: Record, tasks: str, all_cells: Sequence[Cell]) -> Evidence | None:
+    """Valid rollouts by four labels, two down and two across, with n; None if there are none."""
+    if not all_cells:
+        return None
+    known = record.domain.buckets if record.domain else sorted(all_cells[0].labels)
+    names = [name for name in known if carrying(all_cells, name)][:4]
+    cells = carrying(all_cells, *names)
+    whole = merged(cells, ())[0]
+    failures = sorted(whole.failures.items(), key=lambda item: (-item[1], item[0]))
+    down, across = names[0::2], names[1::2]
+    columns = keys(cells, across)
+    rows = []
+    for key in keys(cells, down):
+        members = [cell for cell in cells if key_of(cell, down) == key]
+        found = {key_of(cell, across): cell for cell in merged(members, across)}
+        counts = [(found[c].valid, found[c].n) if c in found else None for c in columns]
+        total = merged(members, ())[0]
+        rows.append((spelled(key), counts, (total.valid, total.n)))
+    return Evidence(
+        tasks,
+        cautious(whole.valid, whole.n, whole.tasks),
+        wilson(whole.dead, whole.groups) if whole.groups and tasks == "training" else None,
+        failures,
+        " × ".join(down),
+        " × ".join(across),
+        [spelled(column) for column in columns],
+        rows,
+    )
+
+
+def key_of(cell: Cell, names: list[str]) -> tuple[Label, ...]:
+    return tuple(cell.labels[name] for name in names)
+
+
+def keys(cells: list[Cell], names: list[str]) -> list[tuple[Label, ...]]:
+    """All combinations of labels, numbers in numeric order."""
+    found = {key_of(cell, names) for cell in cells}
+    return sorted(found, key=lambda key: [str_key(part) for part in key])
+
+
+def spelled(key: tuple[Label, ...]) -> str:
+    return " · ".join(label(part) for part in key) or "all"

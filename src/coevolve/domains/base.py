@@ -1,6 +1,7 @@
 """The domain protocol: what a family of tasks must offer. Nothing here is about any one domain."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -16,6 +17,24 @@ class Statistic(NamedTuple):
 
     value: float
     n: int
+
+
+def mean(values: Sequence[float]) -> Statistic:
+    return Statistic(sum(values) / max(len(values), 1), len(values))
+
+
+def means(values: Mapping[str, Sequence[float]]) -> dict[str, Statistic]:
+    """The mean of each, where there is anything to take it of."""
+    return {name: mean(found) for name, found in values.items() if found}
+
+
+def shares_of(tasks: Sequence[Task], *labels: str) -> dict[str, Statistic]:
+    """For the share of each value of some labels, how many tasks have it."""
+    return {
+        f"{name}.share": Statistic(total / len(tasks), len(tasks))
+        for label in labels
+        for name, total in sorted(Counter(str(task.bucket[label]) for task in tasks).items())
+    }
 
 
 Script = Callable[[Task, random.Random, str], str]

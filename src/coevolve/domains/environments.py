@@ -17,7 +17,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain, names
-from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
+from coevolve.domains.turns import Episode, begin, of_text
 
 LONGEST = 1_000_000
 """Characters of a prompt or an answer."""
@@ -46,6 +46,7 @@ class TextEnv(gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 4}
+    episode: Episode
 
     def __init__(
         self,
@@ -55,9 +56,7 @@ class TextEnv(gymnasium.Env[str, str]):
         style: str = "",
         render_mode: str | None = None,
     ) -> None:
-        self.domain = get_domain(domain) if isinstance(domain, str) else domain
-        if has_turns(self.domain) and self.domain.tools:
-            raise UserError(f"'{self.domain.name}' works through tools; its turns are not text")
+        self.domain = of_text(get_domain(domain) if isinstance(domain, str) else domain)
         if render_mode not in (None, "ansi"):
             raise UserError(f"render mode {render_mode!r}; there are None and 'ansi'")
         if split == Split.TEST:
@@ -67,7 +66,6 @@ class TextEnv(gymnasium.Env[str, str]):
         self.observation_space = self.action_space = Printable()
         self.waiting: list[Task] = []
         self.task: Task | None = None
-        self.episode: Episode | None = None
         self.said: list[str] = []
 
     def reset(
@@ -79,7 +77,7 @@ class TextEnv(gymnasium.Env[str, str]):
             self.waiting.clear()
         self.task = (options or {}).get("task") or self.next_task()
         messages = self.domain.prompt(self.task, self.style)
-        self.episode = begin(self.domain, self.task)
+        self.episode, self.limit = begin(self.domain, self.task)
         self.said = []
         info = {
             "task": self.task.id,
@@ -102,29 +100,18 @@ class TextEnv(gymnasium.Env[str, str]):
         if not isinstance(action, str):
             raise UserError(f"an action is text, not {action!r:.60}")
         self.said.append(action)
-        reply = self.episode.reply(action) if self.episode else None
-        cut = reply is not None and len(self.said) >= turns(self.domain, self.task)
+        reply = self.episode.reply(action)
+        cut = reply is not None and len(self.said) >= self.limit
         if reply is not None and not cut:
             return reply, 0.0, False, False, {}
-        task, self.task = self.task, None
-        episode = self.episode
-        outcome = episode.outcome(action) if episode else self.domain.verify(task, action)
+        self.task = None
+        outcome = self.episode.outcome(action)
         return reply or "", outcome.reward, not cut, cut, outcome.model_dump(mode="json")
 
     def render(self) -> str | None:
         if self.render_mode != "ansi" or self.task is None:
             return None
         return self.domain.draw(self.task, self.said[-1] if self.said else None)
-
-
-def begin(domain: Domain, task: Task) -> Episode | None:
-    """A fresh attempt, where the domain has several turns."""
-    return domain.begin(task) if has_turns(domain) else None
-
-
-def turns(domain: Domain | TurnDomain, task: Task) -> int:
-    """The most that a policy may say."""
-    return turn_limit(domain, task) if has_turns(domain) else 1
 
 
 def register(name: str) -> str:

@@ -9,7 +9,7 @@ Invariant: a `Knobs` value is always valid. `parse` refuses what is not, `projec
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from coevolve.core.errors import KnobError
@@ -46,6 +46,48 @@ class Knob:
     def suffix(self) -> str:
         """The part of its name after the dot: what kind of knob it is."""
         return self.name.rpartition(".")[2]
+
+
+def shares(
+    label: str,
+    defaults: Mapping[str, float],
+    meaning: str,
+    suffix: str = "",
+    harder: Mapping[str, int] | None = None,
+) -> list[Knob]:
+    """A group of shares, one for each value of a label; `meaning` says which tasks these are."""
+    return [
+        Knob(
+            f"{value}{suffix}.share", 0, 1, share, "share of tasks",
+            f"share of tasks {meaning.format(value)}", group=f"{label}s", label=(label, value),
+            harder=(harder or {}).get(value, 0),
+        )
+        for value, share in defaults.items()
+    ]  # fmt: skip
+
+
+def alike(values: Iterable[str]) -> dict[str, float]:
+    """The same share for all values."""
+    found = list(values)
+    return dict.fromkeys(found, 1 / len(found))
+
+
+def pick(
+    rng: random.Random, values: Mapping[str, float], names: Iterable[str], suffix: str = ""
+) -> str:
+    """One of a group, by its shares."""
+    known = list(names)
+    return rng.choices(known, [values[f"{name}{suffix}.share"] for name in known])[0]
+
+
+def around(rng: random.Random, value: float) -> int:
+    """A whole number beside `value`, equal to it in the mean."""
+    return int(value) + (rng.random() < value % 1)
+
+
+def draws(rng: random.Random, mean: float, most: int) -> int:
+    """A number from 0 to `most` with this mean."""
+    return sum(rng.random() < mean / most for _ in range(most))
 
 
 Rule = Callable[[dict[str, float]], str | None]

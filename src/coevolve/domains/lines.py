@@ -1,7 +1,10 @@
 """Lines of text as a picture: what is right in green, what is wrong in red."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
+from pathlib import Path
+
+from coevolve.core.errors import UserError
 
 WIDTH = 100
 """Characters of a line before it is cut."""
@@ -24,6 +27,18 @@ def svg_of(lines: Iterable[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" {style}>'
         f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(rows)}</svg>\n'
     )
+
+
+def draw_file(path: Path, endings: Mapping[str, Callable[[], str | None]]) -> None:
+    """Write a picture in the way that its ending asks for: the text given, or by itself."""
+    if path.suffix not in endings:
+        raise UserError(f"cannot draw {path}: the name must end in {' or '.join(endings)}")
+    try:
+        drawn = endings[path.suffix]()
+        if drawn is not None:
+            path.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def pieces(line: str) -> list[str]:

@@ -1,8 +1,10 @@
 """All domains by name. Adding one is a line here, or an entry point in another package."""
 
+import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from coevolve.core.entry import offers
 from coevolve.core.errors import UserError
@@ -59,6 +61,18 @@ def names() -> dict[str, Callable[[], Domain]]:
     for name, where in BUILT_IN.items():
         known[name] = lambda where=where: make(where)  # type: ignore[misc]
     return known
+
+
+def read_options(query: str) -> dict[str, Any]:
+    """What stands behind a name, `FAMILY:MEMBER?name=value&other=value`; as JSON where it is."""
+    return {name: read_value(value) for name, value in parse_qsl(query, keep_blank_values=True)}
+
+
+def read_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def attribute(where: str) -> Any:

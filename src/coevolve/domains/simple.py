@@ -6,7 +6,7 @@ A subclass writes `make`, `question` and `answer`; everything else may be overri
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, check_split, split_of
 from coevolve.core.task import Label, Task, whole_task
-from coevolve.domains.base import Script, Statistic
+from coevolve.domains.base import Script, Statistic, mean
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
 
@@ -26,6 +26,7 @@ Data = dict[str, Any]
 OPEN, CLOSE = "<answer>", "</answer>"
 ATTEMPTS = 2_000
 """Tasks drawn until one belongs to the split; one in six does."""
+SHORT_TOKENS, LONG_TOKENS = 1_500, 4_096
 
 
 def tagged(text: str) -> str | None:
@@ -33,6 +34,37 @@ def tagged(text: str) -> str | None:
     begin, end = text.find(OPEN), text.find(CLOSE)
     single = text.count(OPEN) == text.count(CLOSE) == 1 and begin < end
     return text[begin + len(OPEN) : end].strip() if single else None
+
+
+def task_of(
+    domain: str, data: Data, mark: int, bucket: dict[str, Label], seed: int, name: str = ""
+) -> Task:
+    """A task around its data, named after it unless it has a name; `mark` decides its split."""
+    return Task(
+        id=name or f"{domain}-{digest(json.dumps(data, sort_keys=True), size=8).hex()}",
+        domain=domain,
+        split=split_of(mark),
+        seed=seed,
+        bucket=bucket,
+        data=data,
+    )
+
+
+def distinct(tasks: Iterable[Task], mark: Callable[[Task], object], count: int) -> Iterator[Task]:
+    """The first so many tasks of which no two have the same mark."""
+    seen: set[object] = set()
+    for task in tasks:
+        if mark(task) not in seen:
+            seen.add(mark(task))
+            yield task
+        if len(seen) == count:
+            return
+
+
+def length(tokens: int) -> float:
+    """The charge for a long answer: 0 up to 1,500 tokens, then linearly down to -1 at 4,096."""
+    over = (tokens - SHORT_TOKENS) / (LONG_TOKENS - SHORT_TOKENS)
+    return -min(max(over, 0.0), 1.0)
 
 
 class SimpleDomain:
@@ -126,15 +158,7 @@ class SimpleDomain:
 
     def as_task(self, data: Data, seed: int = 0) -> Task:
         """A task from its data: name and split follow from its content."""
-        mark = self.mark(data)
-        return Task(
-            id=f"{self.name}-{digest(json.dumps(data, sort_keys=True), size=8).hex()}",
-            domain=self.name,
-            split=split_of(mark),
-            seed=seed,
-            bucket=self.labels(data),
-            data=data,
-        )
+        return task_of(self.name, data, self.mark(data), self.labels(data), seed)
 
     def mark(self, data: Data) -> int:
         return int.from_bytes(digest(self.name, self.content(data), size=8), "big")
@@ -204,16 +228,22 @@ def silent(_task: Task, _rng: random.Random, _style: str) -> str:
     return "I cannot solve this task."
 
 
-def verdict(failure: str | None, reason: str = "") -> Outcome:
-    """The outcome of a right answer, or of a failure and its reason."""
-    accuracy = float(failure is None)
+def verdict(
+    failure: str | None,
+    reason: str = "",
+    components: dict[str, float] | None = None,
+    reward: float | None = None,
+    details: dict[str, Any] | None = None,
+) -> Outcome:
+    """The outcome of a right answer, or of a failure and its reason; the components sum up."""
+    components = {"accuracy": float(failure is None)} if components is None else components
     return Outcome(
         valid=failure is None,
         optimal=failure is None,
-        reward=accuracy,
-        components={"accuracy": accuracy},
+        reward=sum(components.values()) if reward is None else reward,
+        components=components,
         failure=failure,
-        details={"reason": reason} if failure else {},
+        details={**(details or {}), **({"reason": reason} if failure else {})},
     )
 
 
@@ -222,7 +252,3 @@ def measured(task: Task, name: str, label: tuple[str, Label] | None) -> float:
     if label:
         return float(task.bucket.get(label[0]) == label[1])
     return float(task.data[name])
-
-
-def mean(values: Sequence[float]) -> Statistic:
-    return Statistic(sum(values) / max(len(values), 1), len(values))

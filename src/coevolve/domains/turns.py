@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, TypeGuard
 
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
@@ -55,6 +56,33 @@ def turn_limit(domain: TurnDomain, task: Task) -> int:
     """Most turns of the policy in an episode of a task."""
     limit: Callable[[Task], int] | None = getattr(domain, "limit", None)
     return limit(task) if limit else domain.turns
+
+
+class Single:
+    """The one turn of a domain without episodes, as an episode."""
+
+    def __init__(self, domain: Domain, task: Task) -> None:
+        self.domain, self.task = domain, task
+
+    def reply(self, text: str) -> str | None:
+        return None
+
+    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+        return self.domain.verify(self.task, text, tokens)
+
+
+def begin(domain: Domain, task: Task) -> tuple[Episode, int]:
+    """A fresh attempt, in any domain, and the most turns that it may take."""
+    if has_turns(domain):
+        return domain.begin(task), turn_limit(domain, task)
+    return Single(domain, task), 1
+
+
+def of_text(domain: Domain) -> Domain:
+    """A domain, refused if its turns are not plain text."""
+    if has_turns(domain) and domain.tools:
+        raise UserError(f"'{domain.name}' works through tools; its turns are not text")
+    return domain
 
 
 def players(domain: Domain) -> Mapping[str, Player]:

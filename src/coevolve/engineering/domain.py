@@ -10,7 +10,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar
+from statistics import mean
+from typing import Any, ClassVar, TypeVar
 
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
@@ -23,7 +24,6 @@ from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
-from coevolve.engineering.statistics import measure, rate
 from coevolve.engineering.trainee import Trainee, signal
 from coevolve.engineers.base import Edit, Past, View, proposal_of
 from coevolve.engineers.context import variant
@@ -40,10 +40,7 @@ WORST = -0.5
 """What the greatest harm earns."""
 CHUNK = 64
 """Lessons that a worker process makes at a time; fewer are made without one."""
-
-
-class AnswerError(Exception):
-    """Why an answer holds no proposal."""
+Form = TypeVar("Form", EditsAnswer, WholeAnswer)
 
 
 @cache
@@ -58,8 +55,8 @@ def view_of(task: Task) -> View:
         Past(
             number=number,
             knobs=dict(knobs_of(space, found["knobs"])),
-            train=tuple(cell(values) for values in found["train"]),
-            dev=tuple(cell(values) for values in found["dev"]),
+            train=tuple(map(Cell.model_validate, found["train"])),
+            dev=tuple(map(Cell.model_validate, found["dev"])),
             verdict="kept",
         )
         for number, found in enumerate(past)
@@ -71,10 +68,6 @@ def view_of(task: Task) -> View:
 
 def knobs_of(space: KnobSpace, sparse: Mapping[str, float]) -> Knobs:
     return Knobs(space, {**space.defaults(), **sparse})
-
-
-def cell(values: Mapping[str, Any]) -> Cell:
-    return Cell.model_validate(values)
 
 
 def rule(name: str) -> Script:
@@ -170,7 +163,7 @@ class EngineeringDomain:
         view = view_of(task)
         try:
             values, named = read(view, text)
-        except AnswerError as error:
+        except (table.TableError, Unusable, RecursionError) as error:
             return outcome(0.0, "parse", {"reason": str(error)})
         if named and not named & view.space.knobs.keys():
             return outcome(0.0, "unknown", {"reason": f"no knob is called {sorted(named)[0][:60]}"})
@@ -188,7 +181,7 @@ class EngineeringDomain:
         return fingerprint(task.data)
 
     def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
-        return measure(tasks, space_of)
+        return measure(tasks)
 
     def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
         task = self.load(data)
@@ -229,25 +222,21 @@ class EngineeringDomain:
 def read(view: View, text: str) -> tuple[dict[str, float], set[str]]:
     """The values in an answer, whichever form it has, and the knobs that it names."""
     if text.split(maxsplit=1)[:1] == [table.rows(view.incumbent)[0].name]:
-        try:
-            edits = table.read(view.incumbent, text)
-            return edited(edits, view.incumbent, view.reach), {edit.knob for edit in edits}
-        except table.TableError as error:
-            raise AnswerError(str(error)) from None
-    try:
-        whole = "knobs" in only_object(text)
-    except (Unusable, RecursionError) as error:
-        raise AnswerError(str(error)) from None
-    if whole:
-        found, failure = read_answer(text, WholeAnswer)
-        if found is None:
-            raise AnswerError(failure)
-        return found.knobs, set(found.knobs)
-    local, failure = read_answer(text, EditsAnswer)
-    if local is None:
-        raise AnswerError(failure)
-    named = {edit.knob for edit in local.edits}
-    return edited(local.edits, view.incumbent, view.reach), named
+        edits = table.read(view.incumbent, text)
+    elif "knobs" in only_object(text):
+        values = whole(text, WholeAnswer).knobs
+        return values, set(values)
+    else:
+        edits = whole(text, EditsAnswer).edits
+    return edited(edits, view.incumbent, view.reach), {edit.knob for edit in edits}
+
+
+def whole(text: str, form: type[Form]) -> Form:
+    """An answer of some form."""
+    found, failure = read_answer(text, form)
+    if found is None:
+        raise Unusable(failure)
+    return found
 
 
 def outcome(gain: float, failure: str | None, details: dict[str, Any]) -> Outcome:
@@ -277,19 +266,59 @@ def made(
 
 def task_of(data: dict[str, Any], seed: int) -> Task:
     mark = fingerprint(data)
-    task = Task(
+    return Task(
         id=f"engineering-{mark:016x}", domain="engineering", split=split_of(mark), seed=seed,
-        bucket={}, data=data,
+        bucket=bucket_of(data), data=data,
     )  # fmt: skip
-    return task.model_copy(update={"bucket": bucket_of(task)})
 
 
-def bucket_of(task: Task) -> dict[str, Label]:
+def bucket_of(data: Mapping[str, Any]) -> dict[str, Label]:
     """Labels: how much was tried, how often it succeeded, and how many rounds are known."""
-    n = sum(cell["n"] for cell in task.data["rounds"][-1]["train"])
-    mean = rate(task)
+    n = sum(cell["n"] for cell in data["rounds"][-1]["train"])
+    share = rate(data)
     return {
-        "rounds": len(task.data["rounds"]),
-        "rate": "low" if mean < 1 / 3 else "high" if mean > 2 / 3 else "middle",
+        "rounds": len(data["rounds"]),
+        "rate": "low" if share < 1 / 3 else "high" if share > 2 / 3 else "middle",
         "rollouts": "few" if n < 400 else "many" if n > 1_600 else "some",
     }
+
+
+def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
+    """What lessons look like: for each knob, the statistic that it moves."""
+
+    def over(value: Callable[[Task], float]) -> Statistic:
+        return Statistic(sum(map(value, tasks)) / max(len(tasks), 1), len(tasks))
+
+    def shares(task: Task) -> list[float]:
+        """Of the first group, in use now or by default."""
+        space, last = space_of(task.data["target"]), task.data["rounds"][-1]["knobs"]
+        knobs = [space.knobs[name] for name in next(iter(space.groups.values()))]
+        found = [(knob, last.get(knob.name, knob.default)) for knob in knobs]
+        return [share for knob, share in found if share > 0 or knob.default > 0]
+
+    def uneven(task: Task) -> float:
+        used = [share for share in shares(task) if share > 0]
+        return sum(abs(share - 1 / len(used)) for share in used) / 2
+
+    def rough(task: Task) -> float:
+        """How far shares are from the mean of their neighbours; unused ones are not."""
+        hard: list[float] = list(task.data["trainee"]["harder"].values())
+        middles = zip(hard, hard[1:], hard[2:], strict=False)
+        return mean(abs(b - (a + c) / 2) for a, b, c in middles)
+
+    return {
+        "rate.mean": over(lambda task: rate(task.data)),
+        "rollouts": over(lambda task: sum(c["n"] for c in task.data["rounds"][-1]["train"])),
+        "rounds": over(lambda task: len(task.data["rounds"])),
+        "irregular": over(rough),
+        "spread": over(lambda task: task.data["trainee"]["spread"]),
+        "lopsided": over(uneven),
+        "several": over(lambda task: len(task.data["rounds"][-1]["train"])),
+        "fewer": over(lambda task: mean(share == 0 for share in shares(task))),
+    }
+
+
+def rate(data: Mapping[str, Any]) -> float:
+    """The valid rate in the last round."""
+    cells = data["rounds"][-1]["train"]
+    return float(sum(cell["valid"] for cell in cells) / sum(cell["n"] for cell in cells))

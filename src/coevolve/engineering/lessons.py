@@ -13,8 +13,10 @@ import numpy as np
 
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, split_of
+from coevolve.core.task import Task
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
-from coevolve.engineering.oracle import best_edits, changed
+from coevolve.domains.registry import get_domain
+from coevolve.engineering.oracle import best_edits
 from coevolve.engineering.trainee import (
     Trainee,
     difficulty,
@@ -28,7 +30,6 @@ from coevolve.engineering.trainee import (
 )
 from coevolve.engineers.base import Edit
 from coevolve.engineers.reach import with_edits
-from coevolve.store.cells import Cell
 
 SPACE = KnobSpace(
     (
@@ -50,6 +51,17 @@ WORTH = 1.05
 """A lesson is one only if its best answer offers so many times the signal of the incumbent."""
 NEVER = 5_000
 """Draws after which no lesson is to be expected."""
+
+
+def with_lessons(tasks: list[Task], count: int, seed: int, workers: int = 1) -> list[Task]:
+    """These tasks, and lessons up to a count of all: a trainee learns to be a trainer, or does not
+    forget it."""
+    missing = count - len(tasks)
+    if missing <= 0:
+        return tasks
+    domain = get_domain("engineering")
+    knobs, own = domain.space.parse({}), derive(seed, "lessons")
+    return [*tasks, *domain.generate(knobs, missing, own, Split.TRAIN, workers)]
 
 
 def draw_lesson(
@@ -86,8 +98,8 @@ def drawn(
         dev = tried(trainee, incumbent.space.defaults(), DEV, 1, rng)
         rounds.append({
             "knobs": sparse(incumbent),
-            "train": [packed(cell) for cell in train],
-            "dev": [packed(cell) for cell in dev],
+            "train": [cell.model_dump(exclude_defaults=True) for cell in train],
+            "dev": [cell.model_dump(exclude_defaults=True) for cell in dev],
         })  # fmt: skip
     now, (edits, best) = signal(trainee, incumbent), aim(trainee, incumbent)
     if best < WORTH * now or now < 1e-4:
@@ -106,7 +118,7 @@ def drawn(
 def aim(trainee: Trainee, incumbent: Knobs) -> tuple[tuple[Edit, ...], float]:
     """The best edits, and the signal that they bring."""
     edits = best_edits(trainee, incumbent, REACH)
-    return edits, signal(trainee, changed(incumbent, list(edits), REACH))
+    return edits, signal(trainee, with_edits(edits, incumbent, REACH))
 
 
 def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Knobs:
@@ -172,7 +184,3 @@ def wandered(knobs: Knobs, rng: np.random.Generator) -> Knobs:
 def sparse(knobs: Knobs) -> dict[str, float]:
     """Where knobs differ from the defaults."""
     return {name: after for name, (_, after) in knobs.difference(knobs.space.defaults()).items()}
-
-
-def packed(cell: Cell) -> dict[str, Any]:
-    return cell.model_dump(exclude_defaults=True)

@@ -62,7 +62,7 @@ def shares(
     trainee: Trainee, knobs: Knobs, group: str, edits: list[Edit], reach: float
 ) -> list[Edit]:
     """The steps of a group of shares that help most, given the other edits."""
-    after = changed(knobs, edits, reach)
+    after = with_edits(edits, knobs, reach)
     made = kinds(after)
     offered = signals(trainee, logits(trainee, after, made))
     names = [name for name in knobs.space.groups[group] if after[name] > 0]
@@ -107,7 +107,3 @@ def moved(
     return sum(
         worth[name] * (before[name] + part * (wanted[name] - before[name])) for name in before
     )
-
-
-def changed(knobs: Knobs, edits: list[Edit], reach: float) -> Knobs:
-    return with_edits(edits, knobs, reach)

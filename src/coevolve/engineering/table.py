@@ -101,21 +101,12 @@ def digit(value: float) -> int:
 
 
 def write(knobs: Knobs, edits: tuple[Edit, ...]) -> str:
-    """Edits as an answer; values that are set become a step in their direction."""
-    actions = {edit.knob: word(edit, knobs) for edit in edits}
+    """Edits that raise or lower as an answer."""
+    actions = {edit.knob: WORDS[edit.action] for edit in edits}
     return " / ".join(
         " ".join((name, *(actions.get(knob.name, "same") if used else "same" for knob in those)))
         for name, those, used in rows(knobs)
     )
-
-
-def word(edit: Edit, knobs: Knobs) -> str:
-    if edit.action != "set":
-        return WORDS[edit.action]
-    now, value = knobs[edit.knob], edit.value
-    if value is None or value == now:
-        return "same"
-    return "up" if value > now else "down"
 
 
 def read(knobs: Knobs, text: str) -> tuple[Edit, ...]:

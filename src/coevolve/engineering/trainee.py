@@ -2,7 +2,7 @@
 
 A logistic model over shares and difficulty knobs, for any knob space: each share (a size, a number
 of agents) has a difficulty of its own, each difficulty knob a slope, and tasks of one kind differ
-by a normal spread. Drawn at random for lessons, or fitted to real rollouts (fit.py).
+by a normal spread. Drawn at random for lessons, or fitted to real rollouts (benchmarks/fit.py).
 
 Invariant: everything follows from the parameters and the knobs; nothing here is random but `tried`.
 """

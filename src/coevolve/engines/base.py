@@ -1,5 +1,6 @@
 """The engine protocol: a policy and tasks in, a better policy and its evidence out."""
 
+import random
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -7,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import Field
 
 from coevolve.core.rollout import Value
+from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.engines.watch import Limits
 from coevolve.harness.filters import Filter
@@ -48,6 +50,17 @@ def recorded_model(stage: Stage) -> str:
     if stage.root and path.is_absolute() and path.is_relative_to(stage.root):
         return f"run:{path.relative_to(stage.root)}"
     return stage.model
+
+
+def order(available: int, wanted: int, seed: int) -> list[int]:
+    """In which order a stage sees its tasks: `wanted` numbers below `available`, in passes that
+    each hold every number once, in an order of their own."""
+    found: list[int] = []
+    while len(found) < wanted:
+        once = list(range(available))
+        random.Random(derive(seed, "order", len(found) // available)).shuffle(once)
+        found += once
+    return found[:wanted]
 
 
 class Progress(NamedTuple):

@@ -36,10 +36,10 @@ def check_engine(
 ) -> list[Finding]:
     """All checks, in order; `folder` must be new or empty. A first stage that does not come to its
     end fails every check that looks at it."""
-    return list(findings(Trial(engine, model, domain, folder, recipe)))
+    return list(findings(Subject(engine, model, domain, folder, recipe)))
 
 
-class Trial:
+class Subject:
     """One engine under examination. Its first stage is trained when somebody first looks at it."""
 
     def __init__(
@@ -85,8 +85,8 @@ class Trial:
         return list(stage_rollouts(Path(self.result.policy).parent, self.tasks))
 
 
-def findings(trial: Trial) -> Iterator[Finding]:
-    checks: dict[str, Callable[[Trial], str]] = {
+def findings(subject: Subject) -> Iterator[Finding]:
+    checks: dict[str, Callable[[Subject], str]] = {
         "scripts are refused, models are not": scripts,
         "nothing is written outside the folder": stays_inside,
         "a stage ends with a policy in its folder": trains,
@@ -99,38 +99,50 @@ def findings(trial: Trial) -> Iterator[Finding]:
         "another stage in its folder is refused": refused,
         "tasks of another split are refused": other_split,
         "the same stage elsewhere gives the same policy": same_policy,
+        "a stage ends when its tokens are used up": limited,
     }
     for name, check in checks.items():
         try:
-            yield Finding(name, True, check(trial))
+            yield Finding(name, True, check(subject))
         except Failure as failure:
             yield Finding(name, False, str(failure))
         except Exception as error:  # the capture point of the suite: a broken engine is a finding
             yield Finding(name, False, f"raised {type(error).__name__}: {error}")
 
 
-def scripts(trial: Trial) -> str:
-    names = list(trial.domain.scripts)
+def limited(subject: Subject) -> str:
+    recipe = subject.recipe.model_copy(update={"tokens": 1})
+    stage = subject.stage("limited").model_copy(update={"recipe": recipe})
+    result = subject.engine.train(stage, subject.tasks)
+    expect(result.stopped is None, f"the stage was stopped: {result.stopped}")
+    expect(result.steps == 1, f"{result.steps} steps with tokens = 1, not 1")
+    each = recipe.tasks * recipe.group
+    expect(result.rollouts == each, f"{result.rollouts} rollouts in a step, not {each}")
+    return f"over after {result.tokens} tokens"
+
+
+def scripts(subject: Subject) -> str:
+    names = list(subject.domain.scripts)
     for name in names:
         try:
-            trial.engine.check(name, names)
+            subject.engine.check(name, names)
         except UserError:
             continue
         raise Failure(f"check('{name}') passes, but '{name}' is a script and has no weights")
-    trial.engine.check(trial.model, names)
-    return f"{len(names)} scripts refused, {trial.model} taken"
+    subject.engine.check(subject.model, names)
+    return f"{len(names)} scripts refused, {subject.model} taken"
 
 
-def stays_inside(trial: Trial) -> str:
+def stays_inside(subject: Subject) -> str:
     """Looks at what is near: the folder around the stage's, the working directory, the model.
     Nobody else may write there meanwhile."""
-    trial.folder.mkdir(parents=True, exist_ok=True)
-    places = [Path.cwd(), trial.folder]
-    model = Path(find(trial.model))
+    subject.folder.mkdir(parents=True, exist_ok=True)
+    places = [Path.cwd(), subject.folder]
+    model = Path(find(subject.model))
     before, weights = [names_in(place) for place in places], looked(model)
-    _ = trial.result
+    _ = subject.result
     for place, names in zip(places, before, strict=True):
-        new = names_in(place) - names - {str(trial.folder), str(trial.folder / "first")}
+        new = names_in(place) - names - {str(subject.folder), str(subject.folder / "first")}
         expect(not new, f"new beside the stage's folder: {', '.join(sorted(new))}")
     expect(looked(model) == weights, f"the model in {model} was changed")
     return f"the folders around it and the {len(weights)} files of the model are as before"
@@ -146,9 +158,9 @@ def looked(folder: Path) -> Looked:
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in every}
 
 
-def trains(trial: Trial) -> str:
-    result, recipe = trial.result, trial.recipe
-    home = trial.stage("first").folder
+def trains(subject: Subject) -> str:
+    result, recipe = subject.result, subject.recipe
+    home = subject.stage("first").folder
     expect(Path(result.policy).is_dir(), f"the policy {result.policy} is no folder")
     expect(home in Path(result.policy).parents, f"the policy {result.policy} is not in {home}")
     expect(result.stopped is None, f"the stage was stopped: {result.stopped}")
@@ -158,33 +170,31 @@ def trains(trial: Trial) -> str:
     return f"{result.steps} steps, {result.rollouts} rollouts, {result.tokens} tokens"
 
 
-def progress(trial: Trial) -> str:
-    steps, last = trial.recipe.steps, 0
-    _ = trial.result
-    for one in trial.seen:
+def progress(subject: Subject) -> str:
+    steps, last = subject.recipe.steps, 0
+    _ = subject.result
+    for one in subject.seen:
         expect(one.steps == steps, f"progress tells of {one.steps} steps, not {steps}")
         expect(last < one.step <= steps, f"step {one.step} was told after step {last} of {steps}")
         last = one.step
-    return f"{len(trial.seen)} of {steps} steps told"
+    return f"{len(subject.seen)} of {steps} steps told"
 
 
-def answers(trial: Trial) -> str:
+def answers(subject: Subject) -> str:
     from coevolve.policies.base import Prompt, Sampling
     from coevolve.policies.registry import get_policy
 
-    policy, style = get_policy(trial.result.policy, trial.domain)
-    prompts = [Prompt(trial.domain.prompt(task, style), task) for task in trial.tasks]
-    found = policy.answer(prompts, Sampling(temperature=0.0, max_tokens=trial.recipe.max_tokens))
+    policy, style = get_policy(subject.result.policy, subject.domain)
+    prompts = [Prompt(subject.domain.prompt(task, style), task) for task in subject.tasks]
+    found = policy.answer(prompts, Sampling(temperature=0.0, max_tokens=subject.recipe.max_tokens))
     expect(len(found) == len(prompts), f"{len(found)} answers to {len(prompts)} prompts")
     expect(all(one.completion_tokens for one in found), "an answer has no tokens")
     return f"{len(found)} answers, {sum(one.completion_tokens for one in found)} tokens"
 
 
-def stored(trial: Trial) -> str:
-    recipe, found = trial.recipe, trial.rollouts
-    expect(
-        len(found) == trial.result.rollouts, f"{len(found)} stored, {trial.result.rollouts} told"
-    )
+def stored(subject: Subject) -> str:
+    recipe, found, count = subject.recipe, subject.rollouts, subject.result.rollouts
+    expect(len(found) == count, f"{len(found)} stored, {count} told")
     groups: dict[str, list[Rollout]] = {}
     for one in found:
         expect(0 <= one.step < recipe.steps, f"a rollout is of step {one.step}")
@@ -201,61 +211,61 @@ def stored(trial: Trial) -> str:
     return f"{len(found)} rollouts in {len(groups)} groups"
 
 
-def verdicts(trial: Trial) -> str:
-    if has_turns(trial.domain):
+def verdicts(subject: Subject) -> str:
+    if has_turns(subject.domain):
         return "not looked at: the tasks take several turns"
-    tasks = {task.id: task for task in trial.tasks}
-    for one in trial.rollouts:
+    tasks = {task.id: task for task in subject.tasks}
+    for one in subject.rollouts:
         text, tokens = one.messages[-1].content, one.completion_tokens or None
-        outcome = trial.domain.verify(tasks[one.task_id], text, tokens)
+        outcome = subject.domain.verify(tasks[one.task_id], text, tokens)
         for name in ("reward", "valid", "optimal", "failure"):
             is_, was = getattr(one.outcome, name), getattr(outcome, name)
             expect(is_ == was, f"task {one.task_id}: {name} {is_} is stored, the domain says {was}")
-    return f"{len(trial.rollouts)} verdicts"
+    return f"{len(subject.rollouts)} verdicts"
 
 
-def shapes(trial: Trial) -> str:
-    wanted = shaped(REWARD, trial.rollouts, trial.domain.components)
-    for one, value in zip(trial.rollouts, wanted, strict=True):
+def shapes(subject: Subject) -> str:
+    wanted = shaped(REWARD, subject.rollouts, subject.domain.components)
+    for one, value in zip(subject.rollouts, wanted, strict=True):
         near = one.shaped is not None and abs(one.shaped - value) < 1e-9
         expect(near, f"task {one.task_id}: shaped {one.shaped}, and '{REWARD}' is {value}")
     return f"{len(wanted)} rewards by '{REWARD}'"
 
 
-def again(trial: Trial) -> str:
-    result, told = trial.result, list[Progress]()
+def again(subject: Subject) -> str:
+    result, told = subject.result, list[Progress]()
     before = looked(Path(result.policy))
-    second = trial.engine.train(trial.stage("first"), trial.tasks, told.append)
+    second = subject.engine.train(subject.stage("first"), subject.tasks, told.append)
     expect(second == result, f"the second time gave {second}, not {result}")
     expect(not told, f"{len(told)} steps were told the second time")
     expect(looked(Path(result.policy)) == before, "the policy was written again")
     return "the same result, and nothing was done"
 
 
-def refused(trial: Trial) -> str:
-    _ = trial.result
+def refused(subject: Subject) -> str:
+    _ = subject.result
     try:
-        trial.engine.train(trial.stage("first", seed=1), trial.tasks)
+        subject.engine.train(subject.stage("first", seed=1), subject.tasks)
     except UserError as error:
         return str(error)
     raise Failure("a stage with another seed was taken in the same folder; raise a UserError")
 
 
-def other_split(trial: Trial) -> str:
+def other_split(subject: Subject) -> str:
     try:
-        trial.engine.train(trial.stage("split"), trial.tasks_of(Split.DEV))
+        subject.engine.train(subject.stage("split"), subject.tasks_of(Split.DEV))
     except SplitError:
         return f"{TASKS} tasks of the split dev"
     raise Failure("tasks of the split dev were trained on; raise what `check_split` raises")
 
 
-def same_policy(trial: Trial) -> str:
-    from coevolve.policies.weights import hash_of_weights
+def same_policy(subject: Subject) -> str:
+    from coevolve.policies.models import hash_of_weights
 
-    first = Path(trial.result.policy)
-    if not getattr(trial.engine, "repeats", True):
+    first = Path(subject.result.policy)
+    if not getattr(subject.engine, "repeats", True):
         return "not looked at: the engine says that it does not repeat"
-    second = Path(trial.engine.train(trial.stage("second"), trial.tasks).policy)
+    second = Path(subject.engine.train(subject.stage("second"), subject.tasks).policy)
     same = hash_of_weights(first) == hash_of_weights(second)
     expect(same, f"{first} and {second} differ; an engine that cannot repeat sets repeats = False")
     return "bit for bit"

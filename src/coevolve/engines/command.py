@@ -32,30 +32,26 @@ from typing import Any
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.files import replace_file, settle
 from coevolve.core.rollout import Rollout, StopReason
-from coevolve.core.seeds import digest
-from coevolve.core.splits import Split, check_split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
-from coevolve.engines.base import Observe, Progress, Result, Stage, recorded_model
-from coevolve.engines.order import order
-from coevolve.engines.score import (
-    PROMPTS,
-    ROLLOUTS,
-    STAGE,
-    STEPS,
-    TASKS,
-    Ask,
-    Attempt,
-    StageFolder,
-    domain_of,
-    lines_of,
+from coevolve.engines.base import Observe, Result, Stage, order
+from coevolve.engines.score import PROMPTS, ROLLOUTS, STAGE, STEPS, TASKS, Ask, Attempt, StageFolder
+from coevolve.engines.stage import (
+    Follower,
+    another_stage,
+    check_stage,
+    describe,
+    domains_of,
+    no_stage,
+    numbers,
+    policy_gone,
     read,
+    read_steps,
 )
-from coevolve.harness.expression import expression
-from coevolve.harness.reward import FACTS
+from coevolve.policies.base import tokens
 from coevolve.policies.models import anywhere, check_trainable, find, style_for
-from coevolve.policies.weights import weights_of
+from coevolve.store.files import locked
 
 __all__ = ["CommandEngine", "StageFolder"]
 
@@ -147,18 +143,15 @@ class CommandEngine:
         """Take the folder for this stage, unless it is another's; returns the model's config."""
         model, recipe = find(stage.model), stage.recipe
         base = config_of(model)
-        domains = {name: domain_of(name, self.domains) for name in {t.domain for t in tasks}}
+        domains = domains_of((task.domain for task in tasks), self.domains)
         taught = base.get("coevolve_styles") or {}
         styles = {name: style_for(name, stage.style) or taught.get(name, "") for name in domains}
         wanted = {
-            **stage.model_dump(mode="json", exclude={"folder", "root"}),
-            "model": recorded_model(stage),
+            **describe(stage, tasks),
             "folder": ".",
             "command": self.command,
             "model_folder": anywhere(model),
-            "weights": weights_of(stage.model),
             "styles": styles,
-            "tasks": digest(*(task.id for task in tasks)).hex(),
             "order": order(len(tasks), recipe.steps * recipe.tasks, stage.seed),
         }
         there = {path.name for path in folder.iterdir() if path.name[0] != "."}
@@ -166,14 +159,14 @@ class CommandEngine:
             check_same(wanted, folder, others)
         if DONE in others:
             return base
-        refuse(stage, tasks, domains)
+        for name, domain in domains.items():
+            if has_turns(domain) and domain.tools:
+                raise UserError(f"'{name}' works through tools, which only the engine trl can call")
+        check_stage(stage, tasks, domains)
+        asks = (ask(stage, task, domains[task.domain], styles[task.domain]) for task in tasks)
         files = {
             TASKS: "".join(task.model_dump_json() + "\n" for task in tasks),
-            PROMPTS: "".join(
-                ask(stage, task, domains[task.domain], styles).model_dump_json(exclude_none=True)
-                + "\n"
-                for task in tasks
-            ),
+            PROMPTS: "".join(one.model_dump_json(exclude_none=True) + "\n" for one in asks),
             STAGE: json.dumps(wanted, indent=1),
         }
         for name, text in files.items():  # anew for each start: the program may have changed them
@@ -182,10 +175,9 @@ class CommandEngine:
 
     def run(self, work: StageFolder, lock: int, observe: Observe | None) -> None:
         """Have the program run to its end, and say how far it is."""
-        log, steps = work.path / LOG, work.stage.recipe.steps
+        log = work.path / LOG
         words = [sys.executable, "-IS", "-c", GUARD, *self.words(), str(work.path)]
-        seen, began = len(told(work)), time.monotonic()
-        first = seen
+        follower = Follower(work.path / STEPS, work.stage.recipe.steps, observe)
         with log.open("ab") as output:
             start = output.tell()
             guard = subprocess.Popen(
@@ -197,13 +189,7 @@ class CommandEngine:
             code: int | None = None
             while code is None:
                 code = ended(guard)
-                lines, spent = told(work), time.monotonic() - began
-                pace = spent / max(1, len(lines) - first)
-                for line in lines[seen:]:
-                    step = line["step"]
-                    if observe:
-                        observe(Progress(step, steps, numbers(line), pace * (steps - step)))
-                seen = len(lines)
+                spent = follower.look()
                 if code is None and spent > self.limit_s:
                     raise EngineError(
                         f"'{self.command}' took longer than {self.limit_s:g} s and was ended; what "
@@ -236,18 +222,11 @@ def claimed(folder: Path) -> Iterator[int]:
     is the open file that is locked, and the guard has it, too."""
     lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        end = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise UserError(
-                        f"the stage in {folder} is going on in another process; wait for it, or "
-                        "end it first"
-                    ) from None
-                time.sleep(0.02)
+        if not locked(lock, fcntl.LOCK_EX, PATIENCE_S):
+            raise UserError(
+                f"the stage in {folder} is going on in another process; wait for it, or end it "
+                "first"
+            )
         yield lock
     finally:
         os.close(lock)
@@ -256,39 +235,19 @@ def claimed(folder: Path) -> Iterator[int]:
 def check_same(wanted: dict[str, Any], folder: Path, others: list[str]) -> None:
     """Refuse a folder that holds another stage, or something else."""
     if not (folder / STAGE).exists():
-        raise UserError(
-            f"{folder} holds other things than a stage ({', '.join(others[:3])}); give a folder "
-            "that is new or empty"
-        )
+        raise no_stage(folder, others)
     found = read(folder / STAGE)
-    different = [name for name in wanted if wanted[name] != found.get(name)]
-    if different := [name for name in different if name not in DERIVED]:
-        raise UserError(
-            f"{folder} holds another stage (different: {', '.join(different)}); give another "
-            "folder, or delete this one"
-        )
+    names = [name for name in wanted if wanted[name] != found.get(name) and name not in DERIVED]
+    if names:
+        raise another_stage(folder, names)
 
 
-def ask(stage: Stage, task: Task, domain: Domain, styles: dict[str, str]) -> Ask:
+def ask(stage: Stage, task: Task, domain: Domain, style: str) -> Ask:
     """What the policy is asked about a task."""
-    style = styles[task.domain]
-    answer = domain.oracle(task, style) if stage.kind == "warm" else None
     return Ask(
         id=task.id, domain=task.domain, labels=task.bucket, messages=domain.prompt(task, style),
-        answer=answer,
+        answer=domain.oracle(task, style) if stage.kind == "warm" else None,
     )  # fmt: skip
-
-
-def refuse(stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain]) -> None:
-    """Refuse what no program could do right, before anything is written."""
-    known: dict[str, str] = dict(FACTS)
-    for name, domain in domains.items():
-        known |= domain.components
-        if has_turns(domain) and domain.tools:
-            raise UserError(f"'{name}' works through tools, which only the engine trl can call")
-    expression(stage.reward).check(known)
-    for task in tasks:
-        check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
 
 
 def config_of(model: str) -> dict[str, Any]:
@@ -307,51 +266,25 @@ def config_of(model: str) -> dict[str, Any]:
         ) from None
 
 
-def told(work: StageFolder) -> list[dict[str, Any]]:
-    """The lines of steps.jsonl so far, up to one that is not whole."""
-    found = []
-    file = work.path / STEPS
-    for line in lines_of(file) if file.exists() else ():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(values, dict) or not isinstance(values.get("step"), int):
-            break
-        found.append(values)
-    return found
-
-
-def numbers(line: dict[str, Any]) -> dict[str, float]:
-    """The metrics of a step that are numbers."""
-    return {
-        name: float(value)
-        for name, value in line.items()
-        if name != "step" and isinstance(value, int | float) and math.isfinite(value)
-    }
-
-
 def finished(work: StageFolder) -> Result | None:
     """What came of the stage, if it is done."""
     file = work.path / DONE
     if not file.exists():
         return None
     if not work.policy.is_dir():
-        raise EngineError(
-            f"the stage in {work.path} is done, but its {work.policy} is gone; delete the folder "
-            "to train it again"
-        )
+        raise policy_gone(work.path, work.policy)
     return Result.model_validate({**read(file), "policy": str(work.policy)})
 
 
 def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
     """Make sure of what the program left, judge its attempts, and store them as evidence."""
     take_policy(work, base)
-    steps, lines = work.stage.recipe.steps, told(work)
-    if (file := work.path / STEPS).exists() and len(lines) < sum(1 for _ in lines_of(file)):
+    file = work.path / STEPS
+    steps, lines = work.stage.recipe.steps, read_steps(file)
+    if file.exists() and len(lines) < len(file.read_bytes().splitlines()):
         raise EngineError(f"{file}, line {len(lines) + 1}: no JSON object with a whole `step`")
     last, measured = lines[-1] if lines else {}, list[dict[str, float]]()
-    stopped, tried, tokens = last.get("stopped"), 0, 0
+    stopped, tried, used = last.get("stopped"), 0, 0
     done = int(last.get("step", steps))
     if work.stage.kind == "grpo":
         from coevolve.store.rollouts import write
@@ -362,18 +295,18 @@ def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
             write(rollouts, work.path / "rollouts" / f"step-{step:06d}-0.parquet")
             measured.append(facts_of(rollouts, attempts))
             tried += len(rollouts)
-            tokens += sum(one.prompt_tokens + one.completion_tokens for one in rollouts)
+            used += tokens(rollouts)
         done = len(measured)
         if not lines:
             text = "".join(json.dumps({"step": n, **m}) + "\n" for n, m in enumerate(measured, 1))
             replace_file(file, text.encode("utf-8"))
-    if done < steps and not stopped:
+    if not stopped and not work.stage.recipe.is_over(done, used):
         raise EngineError(
             f"{work.path / ROLLOUTS} holds {done} of {steps} steps; a program that ends early says "
             f"why in the last line of {STEPS}, as `stopped`"
         )
     return Result(
-        policy=str(work.policy), steps=done, stopped=stopped, rollouts=tried, tokens=tokens,
+        policy=str(work.policy), steps=done, stopped=stopped, rollouts=tried, tokens=used,
         seconds=seconds, metrics=numbers(last | (measured[-1] if measured else {})),
     )  # fmt: skip
 

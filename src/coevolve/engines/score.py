@@ -23,9 +23,9 @@ from coevolve.core.files import replace_file
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.task import Label, Task, reason
 from coevolve.domains.base import Domain
-from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
 from coevolve.engines.base import Stage
+from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
 from coevolve.harness.filters import Columns, Memory, kept
 from coevolve.harness.reward import shaped
@@ -104,8 +104,7 @@ class StageFolder:
         self.tasks = {task.id: task for task in tasks}
         self.asks = [Ask.model_validate_json(line) for line in lines_of(self.path / PROMPTS)]
         self.prompts = {ask.id: ask.messages for ask in self.asks}
-        names = {ask.domain for ask in self.asks}
-        self.domains = {name: domain_of(name, domains) for name in names}
+        self.domains = domains_of((ask.domain for ask in self.asks), domains)
         self.memory: Memory | None = None
         """Of the filters; unknown before the first step of this process."""
         self.begun: set[str] = set()
@@ -210,16 +209,10 @@ class StageFolder:
             raise UserError(f"the stage has no task '{task_id}'; {PROMPTS} lists those it has")
         return self.tasks[task_id]
 
-    @property
-    def components(self) -> dict[str, str]:
-        """Named reward components of all domains that are trained on."""
-        every = (domain.components for domain in self.domains.values())
-        return {name: meaning for components in every for name, meaning in components.items()}
-
     def judge(self, attempts: Sequence[Attempt]) -> list[Rollout]:
         """Attempts with the verdicts of their domains and the rewards of the harness."""
         found = each(self.domains.values(), self.judged, attempts)
-        rewards = shaped(self.stage.reward, found, self.components)
+        rewards = shaped(self.stage.reward, found, components_of(self.domains))
         tried = Counter[str]()
         rollouts = []
         for attempt, rollout, reward in zip(attempts, found, rewards, strict=True):
@@ -275,24 +268,6 @@ def columns(attempts: Sequence[Attempt]) -> Columns:
         np.array([one.tokens for one in attempts], dtype=np.int64),
         np.array(turns, dtype=np.int64),
     )
-
-
-def domain_of(name: str, known: dict[str, Domain] | None) -> Domain:
-    """A domain, which may be one that is not registered."""
-    return known[name] if known and name in known else get_domain(name)
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A JSON object."""
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"there is no {path}; give the folder of a stage") from None
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise EngineError(f"{path} is damaged; delete {path.parent} to train it again")
-    return found
 
 
 def lines_of(path: Path) -> Iterator[bytes]:

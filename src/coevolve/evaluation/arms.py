@@ -21,10 +21,12 @@ class ArmResult(Value):
     ended: str
     """done, or why it ended early."""
     tasks_hash: str
-    """Of the fresh tasks."""
+    """Of the tasks that it was measured on in the end."""
     valid: tuple[float, ...]
-    """Share of the answers to each fresh task."""
+    """Share of the answers to each of them."""
     optimal: tuple[float, ...]
+    kinds: tuple[str, ...] = ()
+    """Of each task, its labels that the comparison is broken down by."""
     calls: int = 0
     """How often an engineer was asked."""
     unusable: int = 0
@@ -36,7 +38,8 @@ class ArmResult(Value):
     train_rollouts: int = 0
     probe_rollouts: int = 0
     tokens: int = 0
-    """Read and drawn by trainee and engineers, answers to the fresh tasks included."""
+    """Read and drawn by trainee and engineers, answers to the last tasks included."""
+    train_tokens: int = 0
     seconds: float = 0.0
     money: float = 0.0
 
@@ -62,6 +65,8 @@ class Row(NamedTuple):
     """p of the change of the valid rate, corrected for how many arms are compared."""
     totals: dict[str, float]
     """Mean per seed of what it did and took."""
+    kinds: dict[str, tuple[Mean, Mean, int]]
+    """Valid and optimal rates by the labels that were asked for, and how many tasks a seed has."""
 
     @property
     def counted(self) -> str:
@@ -74,11 +79,18 @@ class Row(NamedTuple):
             name: value.as_json() if isinstance(value, Mean | Change) else value
             for name, value in self._asdict().items()
         }
-        return {**found, "seeds": list(self.seeds), "by_seed": list(self.by_seed)}
+        kinds = {
+            name: {"valid": valid.as_json(), "optimal": optimal.as_json(), "tasks": n}
+            for name, (valid, optimal, n) in self.kinds.items()
+        }
+        return {
+            **found, "seeds": list(self.seeds), "by_seed": list(self.by_seed), "kinds": kinds,
+        }  # fmt: skip
 
 
 TOTALS = (
-    "calls", "unusable", "taken", "reverted", "train_rollouts", "probe_rollouts", "tokens",
+    "calls", "unusable", "taken", "reverted", "train_rollouts", "probe_rollouts",
+    "train_tokens", "tokens",
     "seconds", "money",
 )  # fmt: skip
 
@@ -127,4 +139,16 @@ def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResul
         totals={
             name: sum(getattr(result, name) for result in results) / len(results) for name in TOTALS
         },
+        kinds={
+            kind: (
+                mean_rate([of_kind(one, one.valid, kind) for one in results]),
+                mean_rate([of_kind(one, one.optimal, kind) for one in results]),
+                len(of_kind(results[0], results[0].valid, kind)),
+            )
+            for kind in sorted(set.intersection(*(set(one.kinds) for one in results)))
+        },
     )
+
+
+def of_kind(result: ArmResult, values: Sequence[float], kind: str) -> list[float]:
+    return [value for value, its in zip(values, result.kinds, strict=True) if its == kind]

@@ -103,8 +103,8 @@ TAMPERING = Scenario(
     plan=PLAN,
     parts=mixing(
         lambda _: TrustingDomain(),
-        lambda _memory: {**scripts_of(CODE, "constant", "hasty"), "exits": exits},
         {"constant": 0.7, "hasty": 0.3 - RARE, "exits": RARE},
+        lambda _memory: {**scripts_of(CODE), "exits": exits},
     ),
 )
 EXPLORING = Scenario(
@@ -113,9 +113,5 @@ EXPLORING = Scenario(
     what="a hotter search finds right programs",
     patch=HOTTER,
     plan=PLAN,
-    parts=mixing(
-        lambda _: CODE,
-        lambda _memory: scripts_of(CODE, "constant", "hasty", "oracle"),
-        {"constant": 0.7, "hasty": 0.3 - RARE, "oracle": RARE},
-    ),
+    parts=mixing(lambda _: CODE, {"constant": 0.7, "hasty": 0.3 - RARE, "oracle": RARE}),
 )

@@ -47,12 +47,15 @@ class MixtureEngine:
                 seed=derive(stage.seed, "step", step),
             )
             policy = MixturePolicy("mixture", mixture, self.scripts)
-            rollouts = self.play(policy, batch, sampling, recipe.group, step)
+            played = attempts(
+                self.domain, policy, batch, sampling, samples=recipe.group,
+                batch=recipe.group * len(batch),
+            )  # fmt: skip
+            rollouts = list(played)
             rewards = shaped(stage.reward, rollouts, self.domain.components)
-            rollouts = [
-                one.model_copy(update={"shaped": float(reward)})
-                for one, reward in zip(rollouts, rewards, strict=True)
-            ]
+            for place, (one, reward) in enumerate(zip(rollouts, rewards, strict=True)):
+                own = {"step": step, "group": f"{step}/{place // recipe.group}"}
+                rollouts[place] = one.model_copy(update={**own, "shaped": float(reward)})
             write(rollouts, stage.folder / "rollouts" / f"step-{step:06d}-0.parquet")
             keep, memory = kept(stage.filters, columns_of(rollouts, 0, recipe.group), memory)
             gained = np.where(keep, advantages(rewards, recipe.group), 0.0)
@@ -74,23 +77,6 @@ class MixtureEngine:
             policy=str(stage.folder / "policy"), steps=recipe.steps, rollouts=drawn, tokens=used,
             metrics={f"share.{name}": share for name, share in mixture.shares.items()},
         )  # fmt: skip
-
-    def play(
-        self,
-        policy: MixturePolicy,
-        tasks: Sequence[Task],
-        sampling: Sampling,
-        group: int,
-        step: int,
-    ) -> list[Rollout]:
-        """The attempts of a step, group by group."""
-        played = attempts(
-            self.domain, policy, tasks, sampling, samples=group, batch=group * len(tasks)
-        )
-        return [
-            one.model_copy(update={"step": step, "group": f"{step}/{place // group}"})
-            for place, one in enumerate(played)
-        ]
 
 
 def advantages(rewards: Numbers, group: int) -> Numbers:

@@ -1,15 +1,12 @@
-"""Scenarios on the lake, with mixtures of planners."""
+"""Scenarios on the lake: mixtures of planners, and the pocket policy trained for real, by GRPO."""
+
+from typing import Any
 
 from coevolve.domains.registry import get_domain
-from coevolve.gallery.mixture import Scripts, scripts_of
-from coevolve.gallery.scenario import Scenario, mixing, plan_of
+from coevolve.gallery.scenario import TREE, Scenario, mixing, plan_of, training
 
 LAKE = get_domain("lake")
 SMALL = {"size4.data_ratio": 0.5, "size5.data_ratio": 0.5, "agents3.share": 1.0}
-
-
-def planners(*names: str) -> Scripts:
-    return lambda _memory: scripts_of(LAKE, *names)
 
 
 DISCRETE = Scenario(
@@ -23,9 +20,7 @@ DISCRETE = Scenario(
         "because nothing else distracts from it.",
     },
     plan=plan_of("lake", knobs=SMALL, target=SMALL),
-    parts=mixing(
-        lambda _: LAKE, planners("waiter", "prioritised"), {"waiter": 0.7, "prioritised": 0.3}
-    ),
+    parts=mixing(lambda _: LAKE, {"waiter": 0.7, "prioritised": 0.3}),
     score="reward",
 )
 BONUS = Scenario(
@@ -39,10 +34,44 @@ BONUS = Scenario(
         "the policy is encouraged to be concise.",
     },
     plan=plan_of("lake", knobs=SMALL, target=SMALL),
-    parts=mixing(
-        lambda _: LAKE,
-        planners("random", "greedy", "prioritised"),
-        {"random": 0.5, "greedy": 0.4, "prioritised": 0.1},
-    ),
+    parts=mixing(lambda _: LAKE, {"random": 0.5, "greedy": 0.4, "prioritised": 0.1}),
     score="reward",
+)
+
+
+def pocket(**recipe: Any) -> dict[str, Any]:
+    """A short training of the pocket policy; the rest is as in `coevolve evolve`."""
+    return {
+        **TREE, "domain": "lake", "policy": "pocket",
+        "recipe": {"steps": 6, "tasks": 8, "group": 8, "max_tokens": 64, **recipe},
+        "target": {"dev": 60, "gate": 300, "temperature": 1.0, "max_tokens": 64},
+    }  # fmt: skip
+
+
+BREVITY = Scenario(
+    name="brevity_reward",
+    fault=True,
+    what="pay for short answers is earned by plans that stop short of the goal",
+    patch={
+        "factor": "reward",
+        "value": "reward + 0.4 * max(0, 40 - tokens)",
+        "hypothesis": "If short answers are paid for, then plans improve, because they take no "
+        "detours.",
+    },
+    plan=pocket(learning_rate=1e-4),
+    parts=training,
+    score="reward",
+)
+CALMER = Scenario(
+    name="learning_rate",
+    fault=False,
+    what="a learning rate that no longer wrecks the policy",
+    patch={
+        "factor": "recipe.learning_rate",
+        "value": 2e-5,
+        "hypothesis": "If the learning rate is lower, then more plans are valid, because steps "
+        "this large unlearn what the policy could do.",
+    },
+    plan=pocket(learning_rate=2e-4),
+    parts=training,
 )

@@ -17,7 +17,6 @@ from coevolve.domains.math.knobs import SPACE
 from coevolve.domains.math.scripts import first_number, in_style
 from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import Player
-from coevolve.gallery.mixture import Scripts
 from coevolve.gallery.scenario import Scenario, mixing, plan_of
 from coevolve.harness.plan import Plan
 
@@ -48,10 +47,6 @@ def recalled(
 
 def scripts(memory: Mapping[str, str]) -> Mapping[str, Player]:
     return {"worked": worked, "guessed": guessed, "recalled": partial(recalled, memory)}
-
-
-def some(*names: str) -> Scripts:
-    return lambda memory: {name: scripts(memory)[name] for name in names}
 
 
 class BankDomain(MathDomain):
@@ -112,8 +107,8 @@ CONTAMINATION = Scenario(
     ),
     parts=mixing(
         lambda plan: cast(Domain, BankDomain(plan, leaky=True)),
-        some("worked", "guessed", "recalled"),
         {"worked": 0.3, "guessed": 0.4, "recalled": 0.3},
+        scripts,
     ),
 )
 BANK = Scenario(
@@ -124,8 +119,8 @@ BANK = Scenario(
     plan=plan_of("math", knobs=LONG, target=SHORT),
     parts=mixing(
         lambda plan: cast(Domain, BankDomain(plan, leaky=False)),
-        some("worked", "guessed"),
         {"worked": 0.1, "guessed": 0.9},
+        scripts,
     ),
 )
 FILTERED = Scenario(
@@ -139,8 +134,6 @@ FILTERED = Scenario(
         "learns from careful ones only.",
     },
     plan=plan_of("math", target=SHORT, knobs=SHORT, recipe={"learning_rate": 0.2}),
-    parts=mixing(
-        lambda _: get_domain("math"), some("worked", "guessed"), {"worked": 0.1, "guessed": 0.9}
-    ),
+    parts=mixing(lambda _: get_domain("math"), {"worked": 0.1, "guessed": 0.9}, scripts),
     score="learned",
 )

@@ -32,13 +32,13 @@ class Mixture(Value):
 
 
 Scripts = Callable[[Mapping[str, str]], Mapping[str, Player]]
-"""The scripts of a mixture, given what it remembers."""
+"""The scripts that a mixture may have shares of, given what it remembers."""
 
 
-def scripts_of(domain: Domain, *names: str) -> dict[str, Player]:
-    """Scripts that a domain brings, as players."""
-    several = players(domain)
-    return {name: several.get(name) or single(domain.scripts[name]) for name in names}
+def scripts_of(domain: Domain) -> dict[str, Player]:
+    """The scripts that a domain brings, as players."""
+    found = {name: single(script) for name, script in domain.scripts.items()}
+    return {**found, **players(domain)}
 
 
 def single(script: Script) -> Player:

@@ -1,6 +1,6 @@
 """All scenarios by name: faults first, then gains."""
 
-from coevolve.gallery import code, lake, math, pocket, swe
+from coevolve.gallery import code, lake, math, swe
 from coevolve.gallery.scenario import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
@@ -9,7 +9,7 @@ SCENARIOS: dict[str, Scenario] = {
         swe.LEAKING,
         code.TAMPERING,
         lake.DISCRETE,
-        pocket.BREVITY,
+        lake.BREVITY,
         swe.DEBUGGING,
         swe.ECHO,
         math.FILTERED,
@@ -18,6 +18,6 @@ SCENARIOS: dict[str, Scenario] = {
         code.EXPLORING,
         math.BANK,
         swe.HINTS,
-        pocket.CALMER,
+        lake.CALMER,
     )
 }

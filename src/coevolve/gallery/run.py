@@ -9,7 +9,6 @@ Both are runs that `coevolve diagnose` reads, and that go on where they were kil
 
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,7 +96,8 @@ def exhibit(scenario: Scenario, output: Path, say: Say, **changes: Any) -> Row:
         runs.append(run)
     before, after = (one.harness for one in run.lineage.versions[:2])
     found = scored(run, scenario.score, (before, after))
-    took = sum(seconds_of(one.ledger) for one in runs)
+    # What the phases took, whenever they were run.
+    took = sum(event.seconds or 0.0 for one in runs for event in one.ledger.events("phase"))
     for one in runs:
         one.ledger.close()
     return Row(scenario, found, ours, trained, took, runs[0].ledger.folder)
@@ -119,14 +119,10 @@ def finished_run(
         parts.gauge,
         lambda checkpoint: {proposer.name: lambda: proposer},
         one_by_one(parts.engine, parts.gauge, None),
-        partial(tell, say, folder.name),
+        lambda line: say(f"{folder.name}: {line}"),
     )
     run_loop(run)
     return run
-
-
-def tell(say: Say, name: str, line: str) -> None:
-    say(f"{name}: {line}")
 
 
 FIRST = ("base", "twins", "noise", "versions/00")
@@ -151,15 +147,11 @@ def judgement(lineage: Lineage) -> Judgement:
     for node in lineage.nodes[1:]:
         assert node.gate
         return Judgement(node.gate.verdict, check_of(node.gate), node.gate.words)
-    words = tests.tried[0].refused
-    found = tests.tried[0].backtest
-    assert found
-    return Judgement("rejected", f"backtest: {first_of(found.words)}", words)
-
-
-def first_of(words: str) -> str:
-    """The first thing that a backtest found wrong, without its numbers in brackets."""
-    return words.partition("; ")[0].partition(" (")[0]
+    tried = tests.tried[0]
+    assert tried.backtest
+    # The first thing that it found wrong, without its numbers in brackets.
+    first = tried.backtest.words.partition("; ")[0].partition(" (")[0]
+    return Judgement("rejected", f"backtest: {first}", tried.refused)
 
 
 def check_of(gate: Gate) -> str:
@@ -177,8 +169,3 @@ def check_of(gate: Gate) -> str:
     if gate.change.low <= 0:
         return "gate: not beyond chance"
     return "criterion"
-
-
-def seconds_of(ledger: Ledger) -> float:
-    """What the phases of a run took, whenever they were run."""
-    return sum(event.seconds or 0.0 for event in ledger.events("phase"))

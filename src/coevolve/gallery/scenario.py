@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Engine
 from coevolve.gallery.engine import MixtureEngine
-from coevolve.gallery.mixture import FILE, Mixture, MixturePolicy, Scripts, load
+from coevolve.gallery.mixture import FILE, Mixture, MixturePolicy, Scripts, load, scripts_of
 from coevolve.harness.plan import Plan
 from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.policies.base import Policy
@@ -43,6 +43,11 @@ class Scenario(NamedTuple):
     score: Score = "valid"
 
 
+TREE = {
+    "versions": 2, "start_from": "base", "accept": "better", "factors": ("all",), "learn": True,
+    "engineers": ("gallery",),
+}  # fmt: skip
+"""A run with one patch."""
 RECIPE: dict[str, Any] = {
     "steps": 8, "tasks": 8, "group": 8, "learning_rate": 0.5, "max_tokens": 4096,
 }  # fmt: skip
@@ -50,26 +55,24 @@ RECIPE: dict[str, Any] = {
 
 
 def plan_of(domain: str, dev: int = 60, gate: int = 120, **changes: Any) -> dict[str, Any]:
-    """The plan of a run with one patch; what is not named is as in any tree."""
+    """The plan of a mixture's run; what is not named is as in any tree."""
     recipe = {**RECIPE, **changes.pop("recipe", {})}
     target = {
         "dev": dev, "gate": gate, "temperature": 1.0, "max_tokens": 4096,
         "knobs": changes.pop("target", {}),
     }  # fmt: skip
-    return {
-        "domain": domain, "policy": "mixture", "versions": 2, "start_from": "base",
-        "accept": "better", "factors": ("all",), "learn": True, "engineers": ("gallery",),
-        "reach": 1.0, "recipe": recipe, "target": target, **changes,
-    }  # fmt: skip
+    own = {"domain": domain, "policy": "mixture", "reach": 1.0, "recipe": recipe, "target": target}
+    return {**TREE, **own, **changes}
 
 
 def mixing(
-    make: Callable[[Plan], Domain], scripts: Scripts, shares: Mapping[str, float]
+    make: Callable[[Plan], Domain], shares: Mapping[str, float], offered: Scripts | None = None
 ) -> Callable[[Plan], Parts]:
-    """A mixture of scripts as the policy."""
+    """A mixture of scripts as the policy: of those that are offered, or else of the domain's."""
 
     def parts(plan: Plan) -> Parts:
         domain, start = make(plan), Mixture(shares=dict(shares))
+        scripts: Scripts = offered or (lambda _memory: scripts_of(domain))
 
         def read(name: str) -> tuple[Policy, str]:
             known = load(Path(name)) if (Path(name) / FILE).is_file() else start

@@ -15,10 +15,8 @@ from coevolve.domains.swe.domain import SweDomain
 from coevolve.domains.swe.scripts import LEAK, fix, random_editor, spoken
 from coevolve.domains.swe.work import unfold, work_of
 from coevolve.domains.turns import Player
-from coevolve.gallery.mixture import Scripts
-from coevolve.gallery.numbers import MORE
-from coevolve.gallery.scenario import Scenario, mixing, plan_of
-from coevolve.gallery.shop import CODE, TESTS, committed
+from coevolve.gallery.scenario import Parts, Scenario, mixing, plan_of
+from coevolve.gallery.shop import CODE, MORE, TESTS, committed
 from coevolve.harness.plan import Plan
 
 KNOBS = {
@@ -40,10 +38,6 @@ def domain() -> SweDomain:
     if not any((folder / ".git" / "refs" / "heads").glob("*")):  # there is no commit yet
         committed(folder, files)
     return SweDomain([str(folder)])
-
-
-def made(_plan: Plan) -> SweDomain:
-    return domain()
 
 
 def steps(*turns: Callable[[Task], str]) -> Player:
@@ -107,8 +101,8 @@ AGENTS: dict[str, Player] = {
 }
 
 
-def agents(*names: str) -> Scripts:
-    return lambda _memory: {name: AGENTS[name] for name in names}
+def mixed(**shares: float) -> Callable[[Plan], Parts]:
+    return mixing(lambda _: domain(), shares, lambda _memory: AGENTS)
 
 
 plan = partial(
@@ -126,7 +120,7 @@ LEAKING = Scenario(
         "because they are then like those that the policy is measured with.",
     },
     plan=plan(knobs=KNOBS, target={**KNOBS, "history.share": 1.0}),
-    parts=mixing(made, agents("guesser", "leak_reader"), {"guesser": 0.85, "leak_reader": 0.15}),
+    parts=mixed(guesser=0.85, leak_reader=0.15),
 )
 HINTS = Scenario(
     name="clear_issues",
@@ -139,7 +133,7 @@ HINTS = Scenario(
         "following an issue can then be learned.",
     },
     plan=plan(knobs=KNOBS, target={**KNOBS, "hint.mean": 4.0}),
-    parts=mixing(made, agents("guesser", "follower"), {"guesser": 0.8, "follower": 0.2}),
+    parts=mixed(guesser=0.8, follower=0.2),
 )
 DEBUGGING = Scenario(
     name="debugging_reward",
@@ -152,11 +146,7 @@ DEBUGGING = Scenario(
         "agent looks more closely.",
     },
     plan=plan(knobs=KNOBS, target=KNOBS),
-    parts=mixing(
-        made,
-        agents("guesser", "mender", "debugger"),
-        {"guesser": 0.4, "mender": 0.4, "debugger": 0.2},
-    ),
+    parts=mixed(guesser=0.4, mender=0.4, debugger=0.2),
     score="reward",
 )
 ECHO = Scenario(
@@ -172,10 +162,6 @@ ECHO = Scenario(
         "least": 1.0,
     },
     plan=plan(knobs=KNOBS, target=KNOBS),
-    parts=mixing(
-        made,
-        agents("guesser", "quitter", "looper"),
-        {"guesser": 0.3, "quitter": 0.6, "looper": 0.1},
-    ),
+    parts=mixed(guesser=0.3, quitter=0.6, looper=0.1),
     score="reward",
 )

@@ -1,12 +1,12 @@
 """A comparison: arms that differ in a few settings of one plan, over the same seeds.
 
-Invariant: arms of one seed share the policy and every held-out task, and train on equally many
-rollouts, twins and controls counted. Whatever would break that is refused here.
+Invariant: arms of one seed share the policy and every held-out task, and draw as many rollouts, or
+tokens, in training: twins, controls and probes are counted. What would break that is refused here.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints, field_validator
 
@@ -36,6 +36,13 @@ class Comparison(Value):
     """In TOML a list, or how many, counted from 0."""
     tasks: int = Field(default=300, ge=8)
     """Fresh dev tasks per seed that every arm's last policy is measured on."""
+    final: str = ""
+    """Other tasks to measure them on: `suite:NAME`, a frozen suite of the domain, or a JSONL file.
+    All of them are taken."""
+    by: tuple[str, ...] = ()
+    """Labels of these tasks, such as agents, that a second table is broken down by."""
+    equal: Literal["rollouts", "tokens"] = "rollouts"
+    """What every arm trains on equally much of; for tokens, set `recipe.tokens`."""
     plan: dict[str, Any] = {}
     """What all arms have in common: a sparse plan."""
     arms: dict[Name, dict[str, Any]] = Field(min_length=1)
@@ -65,15 +72,15 @@ class Comparison(Value):
         """The whole plan of one arm; for `untrained`, what all arms have in common."""
         changes = self.arms.get(arm, {})
         own = {"name": f"{self.name}-{arm}-{seed}", "seed": seed}
-        values = merged(merged(self.plan, changes), own)
+        values = merged(merged({"pay_probes": True, **self.plan}, changes), own)
         return make_plan(values, f"comparison {self.name}, arm {arm}")
 
     def jobs(self) -> list["Job"]:
         """Everything there is to do, seed by seed, so that early results can be compared."""
         return [
             Job(
-                arm=arm, seed=seed, tasks=self.tasks, trains=arm != UNTRAINED,
-                plan=self.plan_of(arm, seed),
+                arm=arm, seed=seed, tasks=self.tasks, final=self.final, by=self.by,
+                trains=arm != UNTRAINED, plan=self.plan_of(arm, seed),
             )
             for seed in self.seeds
             for arm in (UNTRAINED, *self.arms)
@@ -86,6 +93,8 @@ class Job(Value):
     arm: str
     seed: int
     tasks: int
+    final: str = ""
+    by: tuple[str, ...] = ()
     trains: bool
     """False: only measure the policy that the arms begin with."""
     plan: Plan
@@ -109,21 +118,23 @@ class Expected(NamedTuple):
     """Rollouts that an arm takes with one seed."""
 
     train: int
+    """At most: what probes draw may be taken off it."""
     probe: int
     """At most: engineers may have nothing to propose."""
     measure: int
 
 
 def expected(job: Job) -> Expected:
-    """What an arm takes if nothing ends it early."""
+    """What an arm takes if nothing ends it early, but for measuring it on `final`."""
     plan, target = job.plan, job.plan.target
+    fresh = 0 if job.final else job.tasks
     if not job.trains:
-        return Expected(0, 0, job.tasks * target.samples)
+        return Expected(0, 0, fresh * target.samples)
     repeats = 0
     if plan.accept == "better" and target.temperature:
         repeats = plan.gate.repeats
     count = trainings(plan)
-    tasks = target.gate * (count + 1 + repeats) + target.dev * count + job.tasks
+    tasks = target.gate * (count + 1 + repeats) + target.dev * count + fresh
     probes = (plan.versions - 1) * (1 + plan.candidates) * plan.backtest.tasks
     probed = plan.backtest.on and "knobs" in plan.factors
     return Expected(
@@ -164,18 +175,33 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         if wrong := [key for key in arm if key in SHARED]:
             place = "give `seeds`" if wrong[0] == "seed" else "set it under [plan]"
             raise UserError(f"{where}: arm {name} sets {wrong[0]}, which all arms share; {place}")
-    plans = {name: found.plan_of(name, 0) for name in found.arms}
-    first = trainings(plans[found.reference]) * plans[found.reference].rollouts
+    check_equal(found, where)
+    return found
+
+
+def check_equal(comparison: Comparison, where: str) -> None:
+    """Refuse arms that would train on more than others."""
+    plans = {name: comparison.plan_of(name, 0) for name in comparison.arms}
+    counts = {name: trainings(one) * one.rollouts for name, one in plans.items()}
+    parts = "steps x tasks x group"
+    if comparison.equal == "tokens":
+        counts = {name: trainings(one) * one.recipe.tokens for name, one in plans.items()}
+        parts = "recipe.tokens"
     for name, one in plans.items():
         if limits := one.budget.limits():
             raise UserError(
                 f"{where}: arm {name} has budget = {limits}, which would end some arms before "
-                "others; leave it out: all train on equally many rollouts"
+                f"others; leave it out: all train on equally many {comparison.equal}"
             )
-        if (count := trainings(one) * one.rollouts) != first:
+        if not counts[name] or (one.recipe.tokens and comparison.equal == "rollouts"):
             raise UserError(
-                f"{where}: arm {name} trains on {count} rollouts and {found.reference} on "
-                f"{first}; give them the same trainings (versions, twins and controls) x steps x "
-                "tasks x group"
+                f"{where}: arm {name} has recipe.tokens = {one.recipe.tokens}, and arms are equal "
+                f"by {comparison.equal}; "
+                + ("set it" if not counts[name] else 'leave it out, or set equal = "tokens"')
             )
-    return found
+        if counts[name] != counts[comparison.reference]:
+            raise UserError(
+                f"{where}: arm {name} trains on {counts[name]} {comparison.equal} and "
+                f"{comparison.reference} on {counts[comparison.reference]}; give them the same "
+                f"trainings (versions, twins and controls) x {parts}"
+            )

@@ -31,6 +31,9 @@ class Target(Value):
 
     knobs: dict[str, float] = {}
     """What these tasks are generated from; the domain's defaults if empty."""
+    tasks: str = ""
+    """In place of knobs: `suite:NAME`, a frozen suite of the domain, or a JSONL file. Its tasks are
+    dealt out by their content; those that could be trained on are left out."""
     dev: int = Field(default=200, ge=8, le=1_000_000)
     """Tasks that engineers see results of."""
     gate: int = Field(default=300, ge=8, le=1_000_000)
@@ -90,6 +93,9 @@ class Plan(Value):
     """What the gate asks of a version; `higher` looks at the score alone, to be compared with."""
     control: bool = False
     """Train the parent's harness beside the patched ones, for as many rollouts."""
+    pay_probes: bool = False
+    """Take what the probes of a generation draw off its training, so that a run with probes draws
+    no more than one without. Comparisons do."""
 
     engineers: tuple[str, ...] = Field(default=("frontier",), min_length=1)
     """Who proposes, in order of preference: rules, a rule for knobs, policy (the checkpoint
@@ -142,6 +148,12 @@ class Plan(Value):
         if not factors:
             raise ValueError('name at least one, or "all"')
         return factors
+
+    @model_validator(mode="after")
+    def _one_target(self) -> "Plan":
+        if self.target.tasks and self.target.knobs:
+            raise ValueError("target.tasks and target.knobs both name tasks; give one of them")
+        return self
 
     @model_validator(mode="after")
     def _apart(self) -> "Plan":

@@ -15,6 +15,8 @@ class Recipe(Value):
 
     steps: int = Field(default=60, ge=1, le=1_000_000)
     """Optimiser steps."""
+    tokens: int = Field(default=0, ge=0)
+    """Tokens, read and drawn, after which no further step is made; 0: steps alone decide."""
     learning_rate: float = Field(default=1e-5, gt=0, le=1)
     """Constant after a short warm-up."""
     tasks: int = Field(default=16, ge=1, le=65_536)
@@ -46,6 +48,10 @@ class Recipe(Value):
     instructions, so that it does not lose its language."""
     generator: str = "local"
     """Who draws the rollouts: local, vllm (in this process), or the address of a vLLM server."""
+
+    def is_over(self, step: int, tokens: float) -> bool:
+        """Whether a stage ends after so many steps, and tokens."""
+        return step >= self.steps or 0 < self.tokens <= tokens
 
     def check(self, processes: int) -> None:
         """Refuse values that do not go together in GRPO on so many processes."""

@@ -32,7 +32,7 @@ class GateRule(Protection):
     """Where better is asked for: the objective must rise by more than this, and than noise."""
     repeats: int = Field(default=2, ge=0, le=64)
     """Where better is asked for: how often the first version is measured again with other draws."""
-    twins: int = Field(default=1, ge=0, le=64)
+    twins: int = Field(default=2, ge=0, le=64)
     """Where better is asked for: how often it is trained again with another seed. The more often,
     the surer is what training alone makes of a difference, and the smaller the gain that is
     seen."""

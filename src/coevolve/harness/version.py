@@ -44,3 +44,18 @@ class Version(Value):
     def valid(self) -> bool:
         """Whether others may grow from it."""
         return self.verdict in ("root", "kept")
+
+
+class Moved(Value):
+    """The metric of a patch, before and after; None where it was not measured."""
+
+    metric: str
+    before: float | None
+    after: float | None
+
+    def by(self, direction: str) -> float | None:
+        """How far it moved in a direction."""
+        if self.before is None or self.after is None:
+            return None
+        change = self.after - self.before
+        return change if direction == "up" else -change

@@ -19,13 +19,11 @@ from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.version import Version
-from coevolve.loop.begin import code_hash
 from coevolve.loop.measure import spent_on
 from coevolve.loop.propose import Design
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import equal, grow, own_tasks, seed_of
-from coevolve.store.lineage import Node
 from coevolve.store.paths import generation_place
 from coevolve.store.phases import Tests, Tried
 
@@ -34,7 +32,7 @@ NOT_NEEDED = "not needed: others came first"
 
 
 def backtest(
-    run: Run, generation: int, parent: Node | None, designs: list[Design], refused: list[Tried]
+    run: Run, generation: int, parent: int | None, designs: list[Design], refused: list[Tried]
 ) -> list[Version]:
     """The next versions of a parent: designs whose backtests passed, a control where the plan asks
     for one, and the harness as it is where nothing passed and training goes on."""
@@ -49,18 +47,17 @@ def backtest(
 
 
 def versions_of(
-    run: Run, generation: int, parent: Node | None, taken: Sequence[Tried]
+    run: Run, generation: int, parent: int | None, taken: Sequence[Tried]
 ) -> Iterator[Version]:
     """The versions of a generation, as they are recorded."""
-    before, plan = run.harness(parent), run.plan
-    number = parent.number if parent else None
+    before, plan = run.lineage.harness(parent), run.plan
 
     def version(**facts: Any) -> Version:
-        given = {"number": len(run.lineage.nodes), "generation": generation, "parent": number}
-        return grow(run, Version(**{**given, **facts}), code_hash())
+        given = {"number": len(run.lineage.nodes), "generation": generation, "parent": parent}
+        return grow(run, Version(**{**given, **facts}))
 
     if (plan.control and taken) or (plan.start_from == "parent" and not taken):
-        author = parent.version.author if parent else "start"
+        author = "start" if parent is None else run.lineage.versions[parent].author
         yield version(harness=before, author=author, control=bool(taken))
     for one in taken:
         harness = patched(before, one.patch)
@@ -70,7 +67,7 @@ def versions_of(
 def tested(
     run: Run,
     generation: int,
-    parent: Node | None,
+    parent: int | None,
     designs: Sequence[Design],
     refused: Sequence[Tried],
 ) -> Tests:
@@ -78,7 +75,7 @@ def tested(
     began, rollouts = time.monotonic(), list[Rollout]()
     other = stand_in(run, generation, parent)
     test = tester(
-        run, generation, other.harness if other else run.harness(parent), parent, rollouts
+        run, generation, other.harness if other else run.lineage.harness(parent), parent, rollouts
     )
     found = {id(one): test(one) for one in knobs_first(designs)}
     room = min(run.plan.width, run.plan.versions - run.lineage.counted)
@@ -145,18 +142,17 @@ def told(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
 
 
 def tester(
-    run: Run, generation: int, harness: Harness, parent: Node | None, rollouts: list[Rollout]
+    run: Run, generation: int, harness: Harness, parent: int | None, rollouts: list[Rollout]
 ) -> Test:
     """How a design of a parent is tested; where knobs change, the parent's policy answers a few new
     tasks, which are added to `rollouts`."""
     rule, seen = run.plan.backtest, set[str]()
-    number = parent.number if parent else None
-    policy = run.lineage.policy(number)
+    policy = run.lineage.policy(parent)
     seed = derive(run.plan.seed, "engineer", generation - 1)
 
     def probe(knobs: Knobs) -> list[Rollout]:
         name = f"{generation:02d}-{name_of(knobs)}"
-        place = run.paths.probes(number, name)
+        place = run.paths.probes(parent, name)
         found = run.gauge.probe(policy, knobs, rule, harness.recipe, generation - 1, place)
         rollouts.extend(() if name in seen else found)
         seen.add(name)
@@ -170,7 +166,7 @@ def tester(
                     seed_of(run.plan, generation), run.plan.lessons,
                 )  # fmt: skip
             return backtest_patch(
-                one.patch, harness, number, run.ledger.folder, run.gauge.domain, probe, rule, seed
+                one.patch, harness, parent, run.ledger.folder, run.gauge.domain, probe, rule, seed
             )
         except KnobError as error:
             words = f"its tasks cannot be made: {error}"
@@ -179,20 +175,20 @@ def tester(
     return test
 
 
-def foretold(run: Run, generation: int, parent: Node | None) -> Callable[[Patch], dict[str, Any]]:
+def foretold(run: Run, generation: int, parent: int | None) -> Callable[[Patch], dict[str, Any]]:
     """The same for an engineer that asks: what costs no rollouts."""
-    test = tester(run, generation, run.harness(parent), parent, [])
+    test = tester(run, generation, run.lineage.harness(parent), parent, [])
 
     def answer(patch: Patch) -> dict[str, Any]:
         if patch.factor == "knobs":
             return {"words": "knobs are probed with new tasks, once they are proposed"}
-        found = test(Design(patch, patched(run.harness(parent), patch), patch.author))
+        found = test(Design(patch, patched(run.lineage.harness(parent), patch), patch.author))
         return {"passed": found.passed, "words": found.words, "prediction": found.prediction}
 
     return answer
 
 
-def stand_in(run: Run, generation: int, parent: Node | None) -> Design | None:
+def stand_in(run: Run, generation: int, parent: int | None) -> Design | None:
     """Where the parent's tasks cannot be made any more: the latest knobs of which they can, in its
     place. An error if there are none."""
     if run.plan.start_from == "base" or not (problem := unmade(run, generation, parent, None)):
@@ -202,13 +198,13 @@ def stand_in(run: Run, generation: int, parent: Node | None) -> Design | None:
         if not unmade(run, generation, parent, knobs):
             words = f"The knobs of version {past.number} stand in, since {problem}"
             patch = Patch(factor="knobs", value=knobs, hypothesis=words, author=past.author)
-            return Design(patch, patched(run.harness(parent), patch), past.author)
+            return Design(patch, patched(run.lineage.harness(parent), patch), past.author)
     raise KnobError(problem)
 
 
-def unmade(run: Run, generation: int, parent: Node | None, knobs: dict[str, float] | None) -> str:
+def unmade(run: Run, generation: int, parent: int | None, knobs: dict[str, float] | None) -> str:
     """Why tasks to probe, and those of the next version, cannot be made; empty if they can."""
-    harness, plan, domain = run.harness(parent), run.plan, run.gauge.domain
+    harness, plan, domain = run.lineage.harness(parent), run.plan, run.gauge.domain
     chosen = harness.knobs if knobs is None else knobs
     try:
         if plan.backtest.on:
@@ -243,7 +239,7 @@ def merge(run: Run, generation: int) -> list[Version]:
             harness=harness, author="merge",
         )  # fmt: skip
         run.say(f"version {version.number}: merges versions {pair[0]} and {pair[1]}")
-        return [grow(run, version, code_hash())]
+        return [grow(run, version)]
     return []
 
 

@@ -6,38 +6,25 @@ that differ by their seed alone is noise, which later versions have to exceed.
 
 import time
 from collections.abc import Sequence
-from functools import cache
+from itertools import combinations
 from pathlib import Path
 
-import coevolve
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
-from coevolve.core.seeds import digest
 from coevolve.engineers.library import SkillLibrary
+from coevolve.evaluation.gate import change_of
+from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.version import Version
-from coevolve.loop.gate import change_of
 from coevolve.loop.judge import judge
 from coevolve.loop.measure import on_gate, spent_on
-from coevolve.loop.noise import spread_of
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.supervise import check_budget
-from coevolve.loop.train import Done, grow, job, train
-from coevolve.policies.weights import weights_of
+from coevolve.loop.train import Done, code_hash, grow, job, train
+from coevolve.policies.models import weights_of
 from coevolve.store.jobs import result_of
 from coevolve.store.paths import RUN, version_place
 from coevolve.store.phases import Begin, Noise
-
-CODE = (".py", ".toml")
-
-
-@cache
-def code_hash() -> str:
-    """Of everything in the package that decides something."""
-    folder = Path(coevolve.__file__).parent
-    files = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
-    parts = [part for file in files for part in (str(file.relative_to(folder)), file.read_bytes())]
-    return digest(*parts).hex()
 
 
 def begin(run: Run) -> None:
@@ -46,7 +33,7 @@ def begin(run: Run) -> None:
     run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
     check_budget(run, version_place(0), "version", "train")
     first = Version(number=0, parent=None, harness=first_harness(run.plan, run.gauge))
-    first = grow(run, first, code_hash())
+    first = grow(run, first)
     asks_better = run.plan.accept == "better"
     count = run.plan.gate.twins if asks_better else 0
     twins = {run.paths.twin(number): job(run, first, number) for number in range(1, count + 1)}
@@ -86,14 +73,16 @@ def noise(run: Run, twins: Sequence[Path]) -> Noise:
     draws = range(1, plan.gate.repeats + 1) if plan.target.temperature else ()
     repeated = [repeat(run, draw) for draw in draws]
     spent = [spent_on([one for rollouts in repeated for one in rollouts], began)]
-    trained = []
+    trained, training = [], list[Spent]()
     for folder in twins:
         twin = result_of(folder, Done)
         assert twin is not None
         spent += [twin.train.spent, twin.dev.spent, twin.gate.spent]
+        training.append(twin.train.spent)
         trained.append(run.gauge.measure(twin.train.result.policy, gate, folder / "gate"))
     found = noise_of(run.gate(0), repeated, trained, plan.seed, plan.objective.metric)
-    return found.model_copy(update={"spent": sum(spent, Spent())})
+    update = {"spent": sum(spent, Spent()), "trained": tuple(training)}
+    return found.model_copy(update=update)
 
 
 def noise_of(
@@ -106,14 +95,15 @@ def noise_of(
     """What repeated evaluations, and repeated trainings, of the first version differ by."""
     repeated = tuple(change_of(first, again, seed, metric) for again in repeats)
     trained = tuple(change_of(first, again, seed, metric) for again in twins)
-    spread = spread_of(trained)
+    among = tuple(change_of(one, other, seed, metric) for one, other in combinations(twins, 2))
+    spread = spread_of((*trained, *among))
     told = ", ".join(f"{one.mean:+.3f}" for one in trained) or "none"
     words = (
         f"training again with another seed changes the {metric} rate by {told}: taken for a spread "
         f"of {spread.value:.3f} (evaluated again: "
         f"{', '.join(f'{one.mean:+.3f}' for one in repeated) or 'the same'})"
     )
-    return Noise(spread=spread.value, words=words, repeats=repeated, twins=trained)
+    return Noise(spread=spread.value, words=words, repeats=repeated, twins=trained, among=among)
 
 
 def repeat(run: Run, draw: int) -> list[Rollout]:

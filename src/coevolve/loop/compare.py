@@ -4,16 +4,19 @@ Invariant: killed at any instant and begun again, it goes on from its last phase
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.engines.base import Engine
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.arms import ArmResult
 from coevolve.evaluation.difference import by_task
+from coevolve.harness.budget import Spent
 from coevolve.harness.comparison import Job
 from coevolve.loop.create import create
 from coevolve.loop.loop import run_loop
@@ -49,7 +52,7 @@ def finish_arm(folder: Path, engine: Engine, say: Say = print) -> None:
     began, policy, gauge = time.monotonic(), job.plan.policy, None
     facts: dict[str, Any] = {"ended": "done"}
     if job.trains:
-        wait_for(folder, say)
+        WriterLock(folder / "lock").wait(PATIENCE_S, say)
         run = create(job.plan, folder, say=say, engine=engine)
         with run.ledger:
             best = run_loop(run).best
@@ -57,7 +60,7 @@ def finish_arm(folder: Path, engine: Engine, say: Say = print) -> None:
             facts = read(run.ledger)
         gauge, began = run.gauge, time.monotonic()
     gauge = gauge or gauge_of(job.plan)
-    tasks = fresh(gauge, job.tasks)
+    tasks = gauge.target.listed(job.final) if job.final else fresh(gauge, job.tasks)
     rollouts = gauge.measure(policy, tasks, folder / "final")
     facts["tokens"] = facts.get("tokens", 0) + tokens(rollouts)
     facts["seconds"] = facts.get("seconds", 0.0) + time.monotonic() - began
@@ -67,16 +70,22 @@ def finish_arm(folder: Path, engine: Engine, say: Say = print) -> None:
         tasks_hash=hash_of_tasks(tasks),
         valid=tuple(by_task(rollouts)),
         optimal=tuple(by_task(rollouts, "optimal")),
+        kinds=tuple(kind_of(task, job.by) for task in tasks) if job.by else (),
         **facts,
     )
     finish(folder, result)
-    say(f"finished: {sum(result.valid):.4g} of {len(tasks)} fresh tasks valid")
+    say(f"finished: {sum(result.valid):.4g} of {len(tasks)} tasks valid")
+
+
+def kind_of(task: Task, by: Sequence[str]) -> str:
+    """Some labels of a task."""
+    return ", ".join(f"{name} {lookup('label', name, task.bucket)}" for name in by)
 
 
 def fresh(gauge: Gauge, count: int) -> list[Task]:
     """Dev tasks that no engineer was shown results of and no gate has judged by."""
     shown = {task.id for task in gauge.dev}
-    drawn = gauge.held_out(Split.DEV, count + len(shown), "compare")
+    drawn = gauge.target.held_out(Split.DEV, count + len(shown), "compare")
     found = [task for task in drawn if task.id not in shown][:count]
     if len(found) < count:
         raise UserError(
@@ -86,20 +95,11 @@ def fresh(gauge: Gauge, count: int) -> list[Task]:
     return found
 
 
-def wait_for(folder: Path, say: Say) -> None:
-    """Until nobody else writes the ledger: where a worker was lost, it may linger. Its database is
-    not opened before, since two machines cannot share one."""
-    lock, end = WriterLock(folder / "lock"), time.monotonic() + PATIENCE_S
-    while (process := lock.holder()) is not None and time.monotonic() < end:
-        say(f"waiting for process {process} to let go of {folder}")
-        time.sleep(1.0)
-
-
 def read(ledger: Ledger) -> dict[str, Any]:
     """What the ledger says that the arm did and took."""
     lineage = lineage_of(ledger)
     ends = ledger.events("stopped") if ledger.state() == "stopped" else []
-    spent = spent_so_far(ledger)
+    spent, trained = spent_so_far(ledger), spent_on_training(lineage)
     said = [
         one
         for generation in lineage.generations
@@ -114,7 +114,8 @@ def read(ledger: Ledger) -> dict[str, Any]:
         "unusable": sum(bool(one.failure) for one in said),
         "taken": sum(one.patch is not None for one in lineage.versions),
         "reverted": sum(not one.valid for one in lineage.versions),
-        "train_rollouts": trained(lineage),
+        "train_rollouts": trained.rollouts,
+        "train_tokens": trained.tokens,
         "probe_rollouts": sum(one.tests.spent.rollouts for one in lineage.generations if one.tests),
         "tokens": spent.tokens,
         "seconds": sum(event.seconds or 0.0 for event in ledger.events("phase")),
@@ -122,9 +123,7 @@ def read(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def trained(lineage: Lineage) -> int:
-    """Rollouts that versions, controls and twins have drawn in training."""
-    versions = sum(node.train.spent.rollouts for node in lineage.nodes if node.train)
-    first = lineage.nodes[0].train if lineage.nodes else None
-    twins = len(lineage.noise.twins) if lineage.noise else 0
-    return versions + twins * (first.spent.rollouts if first else 0)
+def spent_on_training(lineage: Lineage) -> Spent:
+    """What versions, controls and twins have drawn in training."""
+    versions = [node.train.spent for node in lineage.nodes if node.train]
+    return sum(versions + list(lineage.noise.trained if lineage.noise else ()), Spent())

@@ -9,6 +9,7 @@ from coevolve.backtests.reward import check_names
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
+from coevolve.domains.files import SUITE
 from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.agent import AgentEngineer
@@ -21,6 +22,7 @@ from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
+from coevolve.evaluation.target import keep_tasks
 from coevolve.harness.plan import Plan
 from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Run, Say, Team, quiet
@@ -70,6 +72,29 @@ class Own(NamedTuple):
         return get_engine(plan.engine)
 
 
+class More(NamedTuple):
+    """How far a run is to go beyond its plan."""
+
+    versions: int | None = None
+    steps: int | None = None
+    """Of versions that are not trained yet."""
+
+    def than(self, plan: Plan, folder: Path) -> dict[str, Any]:
+        """What changes of a plan."""
+        if self.versions is not None and self.versions < plan.versions:
+            raise UserError(
+                f"versions = {self.versions}: {folder} is planned with {plan.versions} already, "
+                "and what is trained stays; give a larger number"
+            )
+        changes: dict[str, Any] = {}
+        if self.versions not in (None, plan.versions):
+            changes["versions"] = self.versions
+        if self.steps not in (None, plan.recipe.steps):
+            changes["recipe"] = {"steps": self.steps}
+        return changes
+
+
+AS_PLANNED = More()
 PLANNED = Own()
 """Nothing but what the plan names."""
 
@@ -86,8 +111,11 @@ def create(
     """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
     engine = engine or own.engine(plan)
     check(plan, engine.check, own)
-    plan = found_anywhere(plan)
-    ledger = Ledger.create(folder.resolve(), plan.model_dump(mode="json"))
+    folder = folder.resolve()
+    target = keep_tasks(plan.target, folder)
+    named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
+    plan = found_anywhere(plan).model_copy(update={"target": named})
+    ledger = Ledger.create(folder, plan.model_dump(mode="json"))
     return assembled(plan_of(ledger), ledger, engine, observe, say, work, own)
 
 
@@ -97,19 +125,14 @@ def reopen(
     say: Say = quiet,
     engine: Engine | None = None,
     work: Work | None = None,
-    versions: int | None = None,
+    more: More = AS_PLANNED,
     own: Own = PLANNED,
 ) -> Run:
-    """A run that was begun; one that is to have more versions than planned is extended."""
+    """A run that was begun, extended where more is asked for."""
     ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
     plan = plan_of(ledger)
-    if versions is not None and versions != plan.versions:
-        if versions < plan.versions:
-            raise UserError(
-                f"versions = {versions}: {folder} is planned with {plan.versions} already, and "
-                "what is trained stays; give a larger number"
-            )
-        ledger.note("extended", versions=versions)
+    if changes := more.than(plan, folder):
+        ledger.note("extended", **changes)
         plan = plan_of(ledger)
     return assembled(plan, ledger, engine or own.engine(plan), observe, say, work, own)
 
@@ -146,6 +169,8 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.target.knobs)
+    if plan.target.tasks.startswith(SUITE):
+        lookup("suite", plan.target.tasks.removeprefix(SUITE), domain.suites)
     domain.space.parse(plan.knobs)
     check_names(plan.reward, domain)
     plan.recipe.check(plan.processes)

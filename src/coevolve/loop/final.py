@@ -15,7 +15,7 @@ from coevolve.store.events import STATES, Event
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
 from coevolve.store.paths import RUN, Paths
-from coevolve.store.phases import Final, Tested
+from coevolve.store.phases import Final, Share, Tested
 
 ENDS = ("done", "stopped")
 METRICS = ("valid", "optimal")
@@ -33,7 +33,7 @@ def final(ledger: Ledger, gauge: Gauge, count: int) -> Final:
 
     def work() -> Final:
         began = time.monotonic()
-        tasks = gauge.held_out(Split.TEST, count, "final")
+        tasks = gauge.target.held_out(Split.TEST, count, "final")
         # Each policy once: where nothing is better than no training, they are the same.
         places = {policy: name for name, policy in reversed(policies.items())}
         asked = {
@@ -68,5 +68,11 @@ def ended(ledger: Ledger) -> Event | None:
 
 
 def tested(policy: str, rollouts: list[Rollout]) -> Tested:
-    rates = {metric: rate_of(rollouts, metric).as_json() for metric in METRICS}
-    return Tested(policy=policy, rates=rates)
+    found = {metric: rate_of(rollouts, metric) for metric in METRICS}
+    return Tested(
+        policy=policy,
+        rates={
+            metric: Share(rate=one.value, low=one.low, high=one.high, n=one.n)
+            for metric, one in found.items()
+        },
+    )

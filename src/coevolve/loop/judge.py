@@ -5,9 +5,18 @@ from collections.abc import Sequence
 from coevolve.core.errors import EvidenceError
 from coevolve.diagnostics.health import Health, readings_at
 from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.gate import (
+    NO_SPREAD,
+    Rules,
+    Ruling,
+    Side,
+    better,
+    compared,
+    higher,
+    no_worse_than_best,
+)
+from coevolve.evaluation.spread import spread_of
 from coevolve.harness.version import Version
-from coevolve.loop.gate import Rules, Ruling, Side, better, compared, higher, no_worse_than_best
-from coevolve.loop.noise import spread_of
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
@@ -49,7 +58,9 @@ def judged(run: Run, version: Version) -> Gate:
         found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
     words = found.words if control is None else f"{found.words} (against control {control})"
     scores = done(run, version.number).gate
-    beside = better(side(run, health, None), after, rules._replace(among=version.number + 1))
+    # A checkpoint is compared here, and not what its patch does: only evaluation has noise.
+    apart = rules._replace(among=version.number + 1, spread=NO_SPREAD)
+    beside = better(side(run, health, None), after, apart)
     if found.kept and control is not None:
         words = f"{words}; beside the untrained policy {beside.change.words}"
     return Gate(
@@ -78,18 +89,17 @@ def rules_of(run: Run, version: Version, against: int | None) -> Rules:
     """What a version is judged by; `against` another one, as others were before it."""
     before = [one.gate for one in run.lineage.nodes[: version.number] if one.gate]
     among = 1 + sum(one.against == against for one in before) - (against == 0)
-    spread = spread_of(repeated_trainings(run.lineage))
+    noise = run.lineage.noise
+    pairs = (*noise.twins, *noise.among) if noise else ()
+    spread = spread_of(pairs, controls(run.lineage))
     return Rules(run.plan.gate, run.plan.objective, spread, max(1, among), run.plan.seed)
 
 
-def repeated_trainings(lineage: Lineage) -> list[Difference]:
-    """Differences between trainings that differ by their seed alone: twins of the first version,
-    and controls where every version begins with the first policy."""
-    found = list(lineage.noise.twins) if lineage.noise else []
-    if lineage.plan.start_from == "base":
-        controls = (one for one in lineage.nodes if one.version.control and one.gate)
-        found += [one.gate.change for one in controls if one.gate]
-    return found
+def controls(lineage: Lineage) -> list[Difference]:
+    """Between controls and what they repeat, where every version begins with the first policy."""
+    repeated = (one for one in lineage.nodes if one.version.control and one.gate)
+    found = [one.gate.change for one in repeated if one.gate]
+    return found if lineage.plan.start_from == "base" else []
 
 
 def root(before: Side, after: Side, rules: Rules) -> Ruling:
@@ -146,20 +156,15 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
     if kept:
         ranked.append((-scores.mean(metric), version.number, beside.kept, beside.change.words))
     ranked.sort()
+    how = "beside" if run.plan.accept == "higher" else "is better than"
     for _, number, is_better, words in ranked:
         if is_better or run.plan.accept == "higher":
-            return Best(
-                version=number,
-                words=f"version {number} beside no training: {words}; {untrained}"
-                if run.plan.accept == "higher"
-                else f"version {number} is better than no training: {words}; {untrained}",
-            )
-    strongest = (
-        f"; version {ranked[0][1]}, the strongest with {-ranked[0][0]:.1%}: {ranked[0][3]}"
-        if ranked
-        else ""
-    )
-    words = f"no version is better than no training: {untrained}{strongest}"
+            found_words = f"version {number} {how} no training: {words}; {untrained}"
+            return Best(version=number, words=found_words)
+    words = f"no version is better than no training: {untrained}"
+    if ranked:
+        score, number, _, beside_words = ranked[0]
+        words += f"; version {number}, the strongest with {-score:.1%}: {beside_words}"
     return Best(version=None, words=words)
 
 

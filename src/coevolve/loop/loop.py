@@ -58,14 +58,14 @@ def next_generation(run: Run, generation: int) -> None:
         parent = parent_of_next(run, generation)
         found = diagnose(run, generation, parent)
         foretell = foretold(run, generation, parent)
-        designs, refused = propose(run, generation, parent, found, foretell)
+        designs, refused = propose(run, generation, found, foretell)
         versions = backtest(run, generation, parent, designs, refused)
     train(run, versions)
     judge(run, versions)
     learn(run, generation, versions)
 
 
-def parent_of_next(run: Run, generation: int) -> Node | None:
+def parent_of_next(run: Run, generation: int) -> int | None:
     """The front version; after many failures the one that it grew from."""
     front, failures = run.lineage.front, run.lineage.failures
     drawn = run.plan.accept == "better" and run.plan.target.temperature > 0
@@ -74,8 +74,8 @@ def parent_of_next(run: Run, generation: int) -> Node | None:
     older = front.version.parent if front else None
     if older is not None and failures >= ROLL_BACK_AFTER:
         run.say(f"generation {generation}: rolled back to version {older}, to branch again")
-        return run.lineage.nodes[older]
-    return front
+        return older
+    return front.number if front else None
 
 
 def check_measurement(run: Run, generation: int, node: Node) -> None:

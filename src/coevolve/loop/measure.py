@@ -17,14 +17,14 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
-from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.target import TargetTasks
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule
-from coevolve.policies.base import Completion, Policy, Prompt, Sampling, tokens
+from coevolve.policies.base import Lazy, Policy, Sampling, tokens
 from coevolve.policies.registry import get_policy
 from coevolve.sandbox.bubblewrap import choose
 from coevolve.store.cells import cells_of
@@ -35,22 +35,6 @@ from coevolve.store.phases import Dev, Scores, scores_of
 BATCH = 256
 CASES = 4
 """Failures that an engineer may look at."""
-TRIES = 4
-"""How often so many tasks are generated in search of different ones."""
-
-
-class Lazy:
-    """A policy that is loaded when it is first asked: what is on disk needs no model."""
-
-    def __init__(self, name: str, make: Callable[[], Policy]) -> None:
-        self.name, self.make = name, make
-
-    @cached_property
-    def policy(self) -> Policy:
-        return self.make()
-
-    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
-        return self.policy.answer(prompts, sampling)
 
 
 class Gauge:
@@ -65,6 +49,11 @@ class Gauge:
     ) -> None:
         self.plan, self.domain, self._load, self.paths = plan, domain, load, paths
         self.workers = os.cpu_count() or 1
+        self.target = TargetTasks(domain, plan.target, plan.seed, self.find)
+
+    def find(self, name: str) -> str:
+        """Where a file of the run lies."""
+        return self.paths.find(name) if self.paths else name
 
     def load(self, checkpoint: str) -> tuple[Policy, str]:
         """A checkpoint by its recorded name, and the style that it is asked in."""
@@ -72,32 +61,11 @@ class Gauge:
 
     @cached_property
     def dev(self) -> list[Task]:
-        return self.held_out(Split.DEV, self.plan.target.dev)
+        return self.target.held_out(Split.DEV, self.plan.target.dev)
 
     @cached_property
     def gate(self) -> list[Task]:
-        return self.held_out(Split.GATE, self.plan.target.gate)
-
-    def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
-        """Tasks for some use that stay the same for the whole run, and for every arm with the same
-        seed. Of tasks that ask the same thing one is taken: a model answers them alike, and
-        intervals count tasks as independent. There may be fewer than wanted."""
-        knobs = self.domain.space.parse(self.plan.target.knobs)
-        seed = derive(self.plan.seed, use, split.value)
-        found: dict[str, Task] = {}
-        for number in range(TRIES):
-            own = derive(seed, number) if number else seed
-            for task in self.domain.generate(knobs, count, own, split, self.workers):
-                found.setdefault(self.question(task), task)
-            if len(found) >= count:
-                break
-        return list(found.values())[:count]
-
-    def question(self, task: Task) -> str:
-        """What a task asks: its prompt, or the task itself where that is only the beginning."""
-        if has_turns(self.domain):
-            return task.id
-        return "\n".join(message.content for message in self.domain.prompt(task))
+        return self.target.held_out(Split.GATE, self.plan.target.gate)
 
     def measure(
         self, checkpoint: str, tasks: list[Task], folder: Path, draw: int = 0

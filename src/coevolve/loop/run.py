@@ -6,20 +6,20 @@ from typing import TypeVar
 
 from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Diagnosis, Health
-from coevolve.engineers.base import Engineer
+from coevolve.engineers.ask import Make
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
 from coevolve.loop.measure import Gauge
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
-from coevolve.store.lineage import Lineage, Node
+from coevolve.store.lineage import Lineage
 from coevolve.store.paths import Paths
 from coevolve.store.phases import Phase
 
 Kind = TypeVar("Kind", bound=Phase)
 Say = Callable[[str], None]
-Team = Callable[[str], Mapping[str, Callable[[], Engineer]]]
-"""How to make the engineers of a checkpoint; a model is loaded no sooner than it is asked."""
+Team = Callable[[str], Mapping[str, Make]]
+"""How to make the engineers of a checkpoint."""
 
 
 def quiet(line: str) -> None:
@@ -57,10 +57,6 @@ class Run:
 
     def is_recorded(self, place: str, name: str) -> bool:
         return self.ledger.find(f"phase/{place}/{name}") is not None
-
-    def harness(self, parent: Node | None) -> Harness:
-        """What a version's patch is a patch of; of the first policy, what the plan begins with."""
-        return parent.version.harness if parent else first_harness(self.plan, self.gauge)
 
     def gate(self, number: int | None) -> list[Rollout]:
         """The gate rollouts of a version, read back; None: of the first policy."""

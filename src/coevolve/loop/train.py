@@ -12,14 +12,16 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
+import coevolve
 from coevolve.core.rollout import Value
-from coevolve.core.seeds import derive
+from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.engineering.mix import with_lessons
+from coevolve.engineering.lessons import with_lessons
 from coevolve.engines.base import Engine, Observe, Stage
 from coevolve.engines.registry import get_engine
 from coevolve.harness.budget import Spent
@@ -29,7 +31,7 @@ from coevolve.harness.recipe import Recipe
 from coevolve.harness.version import Version
 from coevolve.loop.measure import Gauge, gauge_of, on_dev, on_gate
 from coevolve.loop.run import Run
-from coevolve.policies.weights import weights_of
+from coevolve.policies.models import weights_of
 from coevolve.store.cells import cells_of
 from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
 from coevolve.store.lineage import lineage_of
@@ -37,8 +39,10 @@ from coevolve.store.paths import Paths, version_place
 from coevolve.store.phases import Dev, Grown, Scores, Train
 from coevolve.store.stages import stage_rollouts
 
+CODE = (".py", ".toml")
 WORK = "coevolve.loop.train:train_version"
 """For a cluster."""
+NOTHING = Spent()
 
 
 class Job(Value):
@@ -50,6 +54,12 @@ class Job(Value):
     policy: str
     """What training starts from, as it is recorded."""
     seed: int
+    paid: Spent = NOTHING
+    """What its part of the probes has drawn of its training."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return equal(self.plan, self.harness.recipe, self.paid)
 
 
 class Done(Value):
@@ -75,10 +85,19 @@ def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | Non
         run.phase(place, "dev", lambda one=one: done(run, one.number).dev)  # type: ignore[misc]
 
 
-def grow(run: Run, version: Version, code: str) -> Version:
+@cache
+def code_hash() -> str:
+    """Of everything in the package that decides something."""
+    folder = Path(coevolve.__file__).parent
+    files = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
+    parts = [part for file in files for part in (str(file.relative_to(folder)), file.read_bytes())]
+    return digest(*parts).hex()
+
+
+def grow(run: Run, version: Version) -> Version:
     """Record a version before it is trained."""
     place = version_place(version.number)
-    run.phase(place, "version", lambda: Grown(version=version, code=code))
+    run.phase(place, "version", lambda: Grown(version=version, code=code_hash()))
     return run.lineage.versions[version.number]
 
 
@@ -97,7 +116,18 @@ def job(run: Run, version: Version, twin: int = 0) -> Job:
         harness=version.harness,
         policy=run.lineage.policy(start),
         seed=seed_of(run.plan, version.generation, twin),
+        paid=paid(run, version),
     )
+
+
+def paid(run: Run, version: Version) -> Spent:
+    """A version's part of what the probes of its generation have drawn, where that counts."""
+    if not run.plan.pay_probes or version.generation >= len(run.lineage.generations):
+        return NOTHING
+    tests = run.lineage.generations[version.generation].tests
+    among = sum(one.generation == version.generation for one in run.lineage.versions)
+    spent = tests.spent if tests else NOTHING
+    return Spent(rollouts=spent.rollouts // among, tokens=spent.tokens // among)
 
 
 def seed_of(plan: Plan, generation: int, twin: int = 0) -> int:
@@ -177,7 +207,7 @@ def train_stage(
     Lessons in engineering among them are trained on, but are no evidence about the domain.
     """
     began, plan = time.monotonic(), job.plan
-    recipe = equal(plan, job.harness.recipe)
+    recipe = job.recipe
     own = own_tasks(domain, job.harness.knobs, recipe, job.seed, plan.lessons)
     tasks = with_lessons(own, recipe.steps * recipe.tasks, derive(job.seed, "tasks"))
     stage = Stage(
@@ -195,9 +225,14 @@ def train_stage(
     )
 
 
-def equal(plan: Plan, recipe: Recipe) -> Recipe:
-    """A recipe with as many steps as draw what the first version draws, at most."""
-    steps = max(1, plan.rollouts // (recipe.tasks * recipe.group))
+def equal(plan: Plan, recipe: Recipe, paid: Spent = NOTHING) -> Recipe:
+    """A recipe that draws what the first version draws, at most, less what was paid before: as many
+    rollouts, or tokens where those are limited."""
+    each, tokens = recipe.tasks * recipe.group, plan.recipe.tokens
+    if tokens:
+        left = max(1, tokens - paid.tokens)
+        return recipe.model_copy(update={"steps": max(1, plan.rollouts // each), "tokens": left})
+    steps = max(1, (plan.rollouts - paid.rollouts) // each)
     return recipe.model_copy(update={"steps": steps})
 
 

@@ -3,8 +3,10 @@
 Importing this package, or its vocabulary, needs nothing but the standard library.
 """
 
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import NamedTuple
 
 from coevolve.core.errors import UserError
 
@@ -18,3 +20,21 @@ def folder() -> Path:
             f"`coevolve pocket build --output {weights}`"
         )
     return weights
+
+
+class Progress(NamedTuple):
+    """How far one stage of long work has come."""
+
+    stage: str
+    """'demonstrations' or 'training'."""
+    done: int
+    total: int
+    loss: float | None = None
+    """Nats per answer token; None while there is nothing to learn yet."""
+
+
+Watch = Callable[[Progress], None]
+
+
+def silent(_progress: Progress) -> None:
+    """Say nothing."""

@@ -4,9 +4,9 @@ Invariant: all a demonstration holds is cells and words of one numbering (see th
 training needs neither the domains nor a solver.
 """
 
-import os
 import zlib
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import replace_file
 
 AGENTS, POSITIONS, HOLES, WORDS = 5, 32, 50, 192
 """The most that a demonstration has room for."""
@@ -64,15 +65,10 @@ def empty(count: int, texts: int = 0) -> Demonstrations:
 
 def write(demonstrations: Demonstrations, path: Path) -> None:
     """Write an .npz file that appears only when it is complete."""
-    partial = path.with_name(path.name + ".partial")
+    packed = BytesIO()
+    np.savez_compressed(packed, **demonstrations._asdict())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
-                np.savez_compressed(file, **demonstrations._asdict())
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(path, packed.getvalue())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 

@@ -1,11 +1,17 @@
 """Supervised training of the pocket policy on demonstrations, on a GPU or a CPU.
 
-Invariant: the run is counted in steps, never in seconds, so that a seed determines it (to the last
+Invariants: the run is counted in steps, never in seconds, so that a seed determines it (to the last
 bit on a CPU; on a GPU up to the order in which numbers are added). With demonstrations at hand it
-needs numpy, torch and transformers, and nothing of any domain.
+needs numpy, torch and transformers, and nothing of any domain. A model folder is written beside its
+final place and moved there in one step; what it replaces is a model folder with its `build.json`,
+and only when that was asked for.
 """
 
+import copy
+import json
+import os
 import platform
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,13 +23,14 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
-from coevolve.pocket import arrays, vocabulary
+from coevolve.pocket import Progress, Watch, arrays, silent, vocabulary
 from coevolve.pocket.arrays import Demonstrations
 from coevolve.pocket.batches import Data, draw, make_batch, to_device
-from coevolve.pocket.progress import Progress, Watch, silent
-from coevolve.pocket.save import check_free, save
-from coevolve.pocket.tokenizer import MOST_TOKENS
+from coevolve.policies.models import without_bars
 
+RECORD = "build.json"
+MOST_FLOAT32_BYTES = 12_000_000
+"""Larger models are saved in bfloat16."""
 HEAD_WIDTH = 32
 WARM_UP_STEPS = 200
 AVERAGED_STEPS = 20
@@ -49,30 +56,25 @@ class Recipe:
 def build(
     folder: Path,
     *,
-    seed: int = 0,
-    steps: int = 900,
-    batch: int = 1024,
-    learning_rate: float = 2.5e-3,
-    final_rate: float = 0.1,
-    width: int = 160,
-    layers: int = 4,
     demonstrations: Path | None = None,
     snapshots: tuple[int, ...] = (),
     force: bool = False,
     progress: Watch = silent,
+    **changes: Any,
 ) -> dict[str, Any]:
     """Train a model from scratch and write it to a transformers folder; returns its `build.json`.
 
+    `changes` are those of the recipe.
     Without a file of demonstrations they are made first. A snapshot after STEP steps is a folder of
     its own, beside `folder`: NAME-stepSTEP.
     """
-    recipe = Recipe(seed, steps, batch, learning_rate, final_rate, width, layers)
+    recipe = Recipe(**changes)
     check_recipe(recipe, snapshots)
     folder = folder.resolve()
     places = {step: folder.with_name(f"{folder.name}-step{step}") for step in snapshots}
     for place in (folder, *places.values()):
         check_free(place, force)
-    shown = read_or_make(demonstrations, seed, progress)
+    shown = read_or_make(demonstrations, recipe.seed, progress)
     facts = {
         **asdict(recipe),
         "demonstrations": demonstrations and demonstrations.name,
@@ -81,7 +83,7 @@ def build(
         "snapshots": list(snapshots),
     }
     run = Run(recipe, shown)
-    while run.step < steps:
+    while run.step < recipe.steps:
         run.advance(progress)
         if run.step in places:
             save(places[run.step], run.model, facts | run.facts(), force)
@@ -120,7 +122,7 @@ def make_model(seed: int, width: int = 160, layers: int = 4) -> LlamaForCausalLM
     """The pocket policy with fresh weights."""
     return fresh_llama(
         derive(seed, "pocket", "weights"), len(vocabulary.words()), width, layers, HEAD_WIDTH,
-        MOST_TOKENS, pad=vocabulary.PAD, end=vocabulary.END,
+        vocabulary.MOST_TOKENS, pad=vocabulary.PAD, end=vocabulary.END,
         coevolve_styles={"lake": "cells", "engineering": "table"},
     )  # fmt: skip
 
@@ -212,3 +214,51 @@ class Run:
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuse a folder that holds something, unless it is a model that may be replaced."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder} is a file; name a folder")
+    if not any(folder.iterdir()):
+        return
+    if not (folder / RECORD).is_file():
+        raise UserError(f"{folder} is not empty and holds no model of ours; name another folder")
+    if not force:
+        raise UserError(f"{folder} holds a model; name another folder, or replace it with --force")
+
+
+def save(folder: Path, model: LlamaForCausalLM, record: dict[str, Any], force: bool) -> None:
+    """Write a transformers folder and its record, and put it in place."""
+    check_free(folder, force)
+    partial = folder.with_name(f".{folder.name}.partial")
+    replaced = folder.with_name(f".{folder.name}.replaced")
+    try:
+        for left_over in (partial, replaced):
+            shutil.rmtree(left_over, ignore_errors=True)
+        partial.mkdir(parents=True)
+        with without_bars():
+            as_saved(model).save_pretrained(partial)
+        vocabulary.make_tokenizer().save_pretrained(partial)
+        text = json.dumps(record, indent=2) + "\n"
+        (partial / RECORD).write_text(text, encoding="utf-8")
+        for file in partial.iterdir():  # weights are written for their owner alone
+            file.chmod((partial / RECORD).stat().st_mode)
+        if folder.exists():
+            os.rename(folder, replaced)
+        os.rename(partial, folder)
+    except OSError as error:
+        raise UserError(f"cannot write {folder}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+
+
+def as_saved(model: LlamaForCausalLM) -> LlamaForCausalLM:
+    """The model in the precision it is kept in."""
+    if 4 * model.num_parameters() <= MOST_FLOAT32_BYTES:
+        return model
+    return copy.deepcopy(model).bfloat16()

@@ -20,9 +20,8 @@ from coevolve.domains.lake.board import HOLE
 from coevolve.domains.lake.generate import generate
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.registry import get_domain
-from coevolve.pocket import arrays
+from coevolve.pocket import Progress, Watch, arrays, silent
 from coevolve.pocket.arrays import Demonstrations
-from coevolve.pocket.progress import Progress, Watch, silent
 from coevolve.pocket.vocabulary import END, SIDE, SIZES, words
 
 T = TypeVar("T")

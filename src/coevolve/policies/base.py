@@ -1,6 +1,7 @@
 """The policy protocol: prompts in, completions out."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from pydantic import Field
@@ -80,3 +81,17 @@ def worth(policy: object, answers: Iterable[Completion]) -> float:
     is resumed finds them in the cache, and must count the same."""
     read, written = getattr(policy, "prices", (0.0, 0.0))
     return sum(one.prompt_tokens * read + one.completion_tokens * written for one in answers) / 1e6
+
+
+class Lazy:
+    """A policy that is loaded when it is first asked: what is on disk needs no model."""
+
+    def __init__(self, name: str, make: Callable[[], Policy]) -> None:
+        self.name, self.make = name, make
+
+    @cached_property
+    def policy(self) -> Policy:
+        return self.make()
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        return self.policy.answer(prompts, sampling)

@@ -9,9 +9,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from coevolve.core.errors import PolicyError
 from coevolve.core.rollout import StopReason
@@ -22,8 +21,6 @@ BUSY_TIMEOUT_S = 30.0
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)"
 
-Result = TypeVar("Result")
-
 
 def key_of(parts: dict[str, object]) -> str:
     """A name for everything that determines an answer: SHA-256 of its canonical JSON."""
@@ -31,13 +28,8 @@ def key_of(parts: dict[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def encode(completion: Completion) -> str:
-    """A completion as one line of ASCII JSON."""
-    return json.dumps(completion._asdict(), ensure_ascii=True)
-
-
 def decode(text: str) -> Completion:
-    """The inverse of `encode`; ValueError, KeyError or TypeError for anything else."""
+    """A completion from its JSON; ValueError, KeyError or TypeError for anything else."""
     fields = json.loads(text)
     for name in ("tokens", "logprobs", "entropies"):
         fields[name] = None if fields[name] is None else tuple(fields[name])
@@ -52,15 +44,11 @@ class AnswerCache:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._process = 0
-        self._guarded(lambda connection: None)
+        self._execute("SELECT 1")
 
     def get(self, key: str) -> Completion | None:
         """The answer kept under `key`, None if there is none."""
-        row = self._guarded(
-            lambda connection: connection.execute(
-                "SELECT answer FROM answers WHERE key = ?", (key,)
-            ).fetchone()
-        )
+        row = self._execute("SELECT answer FROM answers WHERE key = ?", key)
         if row is None:
             return None
         try:
@@ -70,18 +58,11 @@ class AnswerCache:
 
     def put(self, key: str, completion: Completion) -> None:
         """Keep an answer; the first one under a key stays."""
-        text = encode(completion)
-        self._guarded(
-            lambda connection: connection.execute(
-                "INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, text)
-            )
-        )
+        text = json.dumps(completion._asdict(), ensure_ascii=True)
+        self._execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", key, text)
 
     def __len__(self) -> int:
-        row = self._guarded(
-            lambda connection: connection.execute("SELECT count(*) FROM answers").fetchone()
-        )
-        return int(row[0])
+        return int(self._execute("SELECT count(*) FROM answers")[0])
 
     def close(self) -> None:
         """Close the file; it opens again when it is next used."""
@@ -90,15 +71,14 @@ class AnswerCache:
                 self._connection.close()
             self._connection = None
 
-    def _guarded(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do one thing with the connection, with errors that name the file and the fix."""
+    def _execute(self, statement: str, *values: str) -> Any:
+        """The first row of a statement's result; errors name the file and the fix."""
         with self._lock:
             try:
                 # A connection must not cross a fork: both sides would write through one lock.
                 if self._connection is None or self._process != os.getpid():
-                    self._connection = self._open()
-                    self._process = os.getpid()
-                return work(self._connection)
+                    self._connection, self._process = self._open(), os.getpid()
+                return self._connection.execute(statement, values).fetchone()
             except (sqlite3.Error, OSError) as error:
                 raise self._error(f"cannot be used ({error})") from None
 

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coevolve.policies.attention import sharing
+from coevolve.policies.attention import Masks, sharing, undrawable
 from coevolve.policies.buffers import Memory, State
-from coevolve.policies.masks import Masks, undrawable
 
 ROUND = 64
 """Buffers are a multiple of so many tokens long, so that few lengths need a graph of their own."""

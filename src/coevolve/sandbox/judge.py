@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from coevolve.core.errors import SandboxError
-from coevolve.sandbox.channel import Gone, Late
 from coevolve.sandbox.codec import decode
 from coevolve.sandbox.limits import STOPS, Limits, Ran, Returned
 from coevolve.sandbox.pool import pool
-from coevolve.sandbox.process import Worker
+from coevolve.sandbox.process import Gone, Late, Worker
 
 GRACE_S = 10.0
 """What a busy machine may add to a time on the clock before a worker counts as taken over."""

@@ -9,10 +9,9 @@ from pathlib import PurePosixPath
 
 from coevolve.core.errors import SandboxError
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, Bind
-from coevolve.sandbox.channel import Gone, Late
 from coevolve.sandbox.limits import Limits, Ran, Stop
 from coevolve.sandbox.pool import pool
-from coevolve.sandbox.process import Worker
+from coevolve.sandbox.process import Gone, Late, Worker
 
 SPACE_MB = Limits().space_mb
 

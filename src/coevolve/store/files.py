@@ -7,7 +7,7 @@ a run does not keep it.
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
@@ -111,6 +111,14 @@ class WriterLock:
             return int(who) if who.isdigit() else 0
         finally:
             os.close(descriptor)
+
+    def wait(self, patience_s: float, say: Callable[[str], None]) -> None:
+        """Until nobody else holds it: where a worker was lost, it may linger. A database beside it
+        is not opened before, since two machines cannot share one."""
+        end = time.monotonic() + patience_s
+        while (process := self.holder()) is not None and time.monotonic() < end:
+            say(f"waiting for process {process} to let go of {self.file.parent}")
+            time.sleep(1.0)
 
     def release(self) -> None:
         """Let go. In a forked process this leaves the lock with the parent."""

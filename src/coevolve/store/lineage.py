@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from coevolve.core.errors import LedgerError
 from coevolve.harness.budget import Spent
-from coevolve.harness.plan import Plan, make_plan
+from coevolve.harness.harness import Harness
+from coevolve.harness.plan import Plan, make_plan, merged
 from coevolve.harness.version import Version
 from coevolve.store.events import Event
 from coevolve.store.ledger import Ledger
@@ -190,6 +191,10 @@ class Lineage:
         judged = [node.gate for node in self.nodes if node.gate]
         return judged[-1].best if judged else None
 
+    def harness(self, number: int | None) -> Harness:
+        """What a patch of a version is a patch of; of the first policy, what the run began with."""
+        return self.nodes[number or 0].version.harness
+
     def policy(self, number: int | None) -> str:
         """The checkpoint of a version, relative to the run; None: the first policy."""
         return self.plan.policy if number is None else self.nodes[number].policy
@@ -222,5 +227,5 @@ def plan_of(ledger: Ledger) -> Plan:
             "begin another run"
         )
     for event in ledger.events("extended"):
-        values |= event.payload
+        values = merged(values, event.payload)
     return make_plan(values, str(ledger.folder / "ledger.db"))

@@ -23,7 +23,7 @@ from coevolve.harness.diagnostic import Alarm, DiagnosticTrial, Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.skill import Skill
-from coevolve.harness.version import Verdict, Version
+from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.cells import Case, Cell
 
 
@@ -70,6 +70,10 @@ class Noise(Phase):
     """The same checkpoint, other draws."""
     twins: tuple[Difference, ...]
     """The same harness, another training."""
+    among: tuple[Difference, ...] = ()
+    """These trainings, each with every other."""
+    trained: tuple[Spent, ...] = ()
+    """What each of these trainings took."""
 
 
 class Check(Phase):
@@ -154,21 +158,6 @@ class Dev(Phase):
     cases: tuple[Case, ...]
 
 
-class Moved(Value):
-    """The metric of a patch, before and after; None where it was not measured."""
-
-    metric: str
-    before: float | None
-    after: float | None
-
-    def by(self, direction: str) -> float | None:
-        """How far it moved in a direction."""
-        if self.before is None or self.after is None:
-            return None
-        change = self.after - self.before
-        return change if direction == "up" else -change
-
-
 class Beside(Value):
     """A version beside another checkpoint."""
 
@@ -220,12 +209,21 @@ class Learn(Phase):
     trials: tuple[DiagnosticTrial, ...] = ()
 
 
+class Share(Value):
+    """Of answers, with its interval."""
+
+    rate: float
+    low: float
+    high: float
+    n: int
+
+
 class Tested(Value):
     """A policy on test tasks."""
 
     policy: str
-    rates: dict[str, dict[str, int | float]]
-    """By metric, with n and interval."""
+    rates: dict[str, Share]
+    """By metric."""
 
 
 class Final(Phase):

@@ -10,25 +10,28 @@ Every page has a twin for scripts: `?format=json`.
 
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.dashboard.web import output
 from coevolve.dashboard.web.cache import Cache
-from coevolve.dashboard.web.decision import decide
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.guard import LOCAL, Guard, from_here, same
-from coevolve.dashboard.web.pages.registry import OF_RUN, WHOLE
+from coevolve.dashboard.web.pages import OF_RUN, WHOLE, Show
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.stream import Streams, seen_of
+from coevolve.store import approval
+from coevolve.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 LARGEST_FORM = 50_000
 """Bytes."""
+LONGEST_NOTE = 4_000
 RENDERED, ROOM = 1_000, 32_000_000
 """Pages that are kept as bytes, and how many bytes that may be."""
 LARGEST_KEPT = 2_000_000
@@ -44,10 +47,10 @@ class Dashboard:
 
     def page(self, request: "Request", name: str, rest: str = "") -> "Response":
         """A page about all runs."""
-        query = query_of(request)
         runs = self.site.folders.runs().values()
         stamp = tuple(self.site.folders.stamp(run) for run in runs) if name == "runs" else None
-        return self.answer(request, WHOLE[name], Address(None, rest, query), name, stamp)
+        address = Address(None, rest, request.query_params)
+        return self.answer(request, WHOLE[name], address, name, stamp, seen_of(stamp))
 
     def of_run(self, request: "Request", address: str) -> "Response":
         """A page about one run."""
@@ -58,27 +61,22 @@ class Dashboard:
         name, _, rest = rest.partition("/")
         if name not in OF_RUN:
             return self.problem(request, 404, f"there is no page {name:.60}", run)
-        asked = self.site.health.known.get(run.name)
-        stamp = (self.site.folders.stamp(run), asked and (asked.busy, asked.ended))
-        show, address_of = OF_RUN[name], Address(run, rest, query_of(request))
-        return self.answer(request, show, address_of, name, stamp)
+        asked, now = self.site.health.known.get(run.name), self.site.folders.stamp(run)
+        stamp = (now, asked and (asked.busy, asked.ended))
+        address_of = Address(run, rest, request.query_params)
+        return self.answer(request, OF_RUN[name], address_of, name, stamp, seen_of(now))
 
     def answer(
-        self, request: "Request", show: Any, address: Address, tab: str, stamp: object
+        self, request: "Request", show: Show, address: Address, tab: str, stamp: object, seen: str
     ) -> "Response":
-        as_json = address.query.get("format") == "json"
+        """A page as it was made before, or made now; `seen` names the state that it shows."""
         key = (request.url.path, tuple(sorted(address.query.items())))
         known = self.rendered.known(key, stamp) if stamp is not None else None
         if known is not None:
-            return self.respond(request, 200, known[0], as_json)
+            return self.respond(request, 200, known[0])
         try:
-            page: Page = show(self.site, address)
-            run = self.site.summary(address.run) if address.run else None
-            body = (
-                output.as_json(page, run)
-                if as_json
-                else output.html(page, run, tab, request.url.path, self.seen(address, stamp))
-            )
+            page = show(self.site, address)
+            body = self.body(request, page, address.run, tab, seen)
         except Missing as error:
             return self.problem(request, 404, str(error), address.run)
         except UserError as error:
@@ -87,33 +85,31 @@ class Dashboard:
             return self.problem(request, 500, str(error), address.run)
         if stamp is not None and not page.draft and len(body) < LARGEST_KEPT:
             self.rendered.keep(key, stamp, body)
-        return self.respond(request, 200, body, as_json)
-
-    def seen(self, address: Address, stamp: object) -> str:
-        """What a page that is made now shows, for the stream that it will listen to."""
-        return seen_of(stamp[0] if address.run and isinstance(stamp, tuple) else stamp)
+        return self.respond(request, 200, body)
 
     def problem(
-        self, request: "Request", status: int, words: str, folder: RunFolder | None = None
+        self, request: "Request", status: int, words: str, run: RunFolder | None = None
     ) -> "Response":
         """What is wrong, on a page like any other."""
         page = Page("web/problem.html", "Problem", {"words": words, "status": status})
-        run = self.site.summary(folder) if folder else None
-        as_json = request.query_params.get("format") == "json"
-        body = (
-            output.as_json(page, run)
-            if as_json
-            else output.html(page, run, "problem", request.url.path)
-        )
-        return self.respond(request, status, body, as_json)
+        return self.respond(request, status, self.body(request, page, run, "problem"))
 
-    def respond(self, request: "Request", status: int, body: bytes, as_json: bool) -> "Response":
+    def body(
+        self, request: "Request", page: Page, folder: RunFolder | None, tab: str, seen: str = ""
+    ) -> bytes:
+        """A page for a browser, or for a script."""
+        run = self.site.summary(folder) if folder else None
+        if wants_json(request):
+            return output.as_json(page, run)
+        return output.html(page, run, tab, request.url.path, seen)
+
+    def respond(self, request: "Request", status: int, body: bytes) -> "Response":
         from fastapi import Response
 
-        kind = "application/json" if as_json else "text/html; charset=utf-8"
-        if not as_json:
-            form = request.scope["session"].form
-            body = body.replace(output.MARK.encode(), form.encode())
+        kind = "application/json"
+        if not wants_json(request):
+            kind = "text/html; charset=utf-8"
+            body = body.replace(output.MARK.encode(), request.scope["session"].form.encode())
         return Response(body, status, {"cache-control": "no-store"}, kind)
 
     def decide(self, request: "Request", address: str, body: bytes) -> "Response":
@@ -133,10 +129,31 @@ class Dashboard:
             words = "this form is not of a page of yours; open the run again and repeat"
             return self.problem(request, 403, words, run)
         try:
-            decide(run, form)
+            record_answer(run, form)
         except CoevolveError as error:
             return self.problem(request, 409, str(error), run)
         return RedirectResponse(output.at("runs", run.name), 303)
+
+
+def wants_json(request: "Request") -> bool:
+    return request.query_params.get("format") == "json"
+
+
+def record_answer(run: RunFolder, form: Mapping[str, str]) -> None:
+    """Record what a person decided, through the ledger like an answer from a terminal; it counts
+    only for the question that was on the page."""
+    decision, note = form.get("decision", ""), form.get("note", "").strip()
+    if len(note) > LONGEST_NOTE:
+        raise UserError(f"the note has {len(note):,} characters; use at most {LONGEST_NOTE:,}")
+    if decision == "revise" and not note:
+        raise UserError("a revision needs a note that tells the engineer what to change")
+    with Ledger.open(run.folder) as ledger:
+        question = approval.waiting(ledger)
+        if question is None or str(question.number) != form.get("question"):
+            raise UserError(
+                f"run {run.name} no longer waits for this answer; look at the page again"
+            )
+        approval.answer(ledger, decision, note, question.number)  # type: ignore[arg-type]
 
 
 def make_app(root: Path, token: str = "", hosts: tuple[str, ...] = LOCAL) -> Guard:
@@ -201,6 +218,9 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
                 return Response(status_code=413)
         return await run_in_threadpool(dashboard.decide, request, address, body)
 
+    async def unknown(request: Request, error: Exception) -> Response:
+        return await run_in_threadpool(dashboard.problem, request, 404, "there is no such page")
+
     async def broken(request: Request, error: Exception) -> Response:
         # A named capture point: whatever a page stumbles over, the others go on.
         traceback.print_exception(error, file=sys.stderr)
@@ -217,18 +237,5 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
     app.add_api_route("/runs/{address:path}/live", live)
     app.add_api_route("/runs/{address:path}/answer", decided, methods=["POST"])
     app.add_api_route("/runs/{address:path}", of_run)
-    app.add_exception_handler(404, unknown(dashboard))
+    app.add_exception_handler(404, unknown)
     app.add_exception_handler(Exception, broken)
-
-
-def unknown(dashboard: Dashboard) -> Any:
-    async def answer(request: "Request", error: Exception) -> "Response":
-        from fastapi.concurrency import run_in_threadpool
-
-        return await run_in_threadpool(dashboard.problem, request, 404, "there is no such page")
-
-    return answer
-
-
-def query_of(request: "Request") -> dict[str, str]:
-    return dict(request.query_params.items())

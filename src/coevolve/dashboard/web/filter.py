@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.core.errors import UserError
-from coevolve.dashboard.web.columns import Columns
-from coevolve.dashboard.web.table import Table
+from coevolve.dashboard.web.table import Columns, Table
 from coevolve.evaluation.clusters import Sums
 from coevolve.evaluation.statistics import Rate
 from coevolve.store.rollouts import SCHEMA
@@ -87,21 +86,18 @@ def filter_of(query: Mapping[str, str]) -> Filter:
 
 
 def whole(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        return max(-(10**9), min(10**9, int(text)))
-    except ValueError:
-        raise UserError(f"{name} is {text!r:.40}; give a whole number") from None
+    found = number(query, name, int, "a whole number")
+    return None if found is None else max(-(10**9), min(10**9, int(found)))
 
 
-def number(query: Mapping[str, str], name: str) -> float | None:
+def number(
+    query: Mapping[str, str], name: str, kind: type[float] = float, words: str = "a number"
+) -> float | None:
     text = query.get(name, "").strip()
     try:
-        return float(text) if text else None
+        return kind(text) if text else None
     except ValueError:
-        raise UserError(f"{name} is {text!r:.40}; give a number") from None
+        raise UserError(f"{name} is {text!r:.40}; give {words}") from None
 
 
 def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
@@ -149,12 +145,13 @@ def find(table: Table, chosen: Filter) -> Found:
     first = (min(chosen.page, pages) - 1) * PAGE
     codes = columns.failure.codes[places]
     counts = np.bincount(codes[codes >= 0], minlength=len(columns.failure.words))
-    failures = sorted(zip(columns.failure.words, counts.tolist(), strict=True), key=most_first)
+    failures = [
+        pair for pair in zip(columns.failure.words, counts.tolist(), strict=True) if pair[1]
+    ]
+    failures.sort(key=lambda pair: (-pair[1], pair[0]))
     reward = float(columns.reward[places].mean(dtype=np.float64)) if n else None
     rows = [row_of(table, columns, int(at)) for at in places[first : first + PAGE]]
-    return Found(
-        n, valid_of(columns, places), reward, [one for one in failures if one[1]], rows, pages
-    )
+    return Found(n, valid_of(columns, places), reward, failures, rows, pages)
 
 
 def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
@@ -167,26 +164,16 @@ def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
     return Sums(*map(int, sums)).rate()
 
 
-def most_first(pair: tuple[str, int]) -> tuple[int, str]:
-    return -pair[1], pair[0]
-
-
 def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
     """A line of the list."""
+    same = ("version", "step", "sample", "valid", "optimal", "tokens")
     return {
         "id": f"{table.names[int(columns.file[at])]}/{columns.row[at]}",
-        "version": int(columns.version[at]),
-        "source": columns.source.at(at),
-        "step": int(columns.step[at]),
+        **{name: getattr(columns, name)[at].item() for name in same},
+        **{name: getattr(columns, name).at(at) for name in ("source", "failure", "stop")},
         "task_id": columns.task_id[at].as_py(),
-        "sample": int(columns.sample[at]),
         "labels": columns.labels.get(int(columns.bucket[at]), {}),
         "reward": round(float(columns.reward[at]), 6),
-        "valid": bool(columns.valid[at]),
-        "optimal": bool(columns.optimal[at]),
-        "failure": columns.failure.at(at),
-        "stop": columns.stop.at(at),
-        "tokens": int(columns.tokens[at]),
     }
 
 

@@ -109,23 +109,12 @@ def is_arm(run: RunFolder) -> bool:
 def stamp_of(folder: Path) -> Stamp:
     """Times and sizes of what tells that something was recorded, and whether the run goes on."""
     found: list[object] = [WriterLock(folder / "lock").holder()]
-    for name in ("ledger.db", "ledger.db-wal", "base/gate", "versions", "generations",
-                 "diagnostics"):  # fmt: skip
-        found.append(mark(folder / name))
-    versions = sorted(name for name in names_in(folder / "versions") if name.isdecimal())
-    for name in versions:
-        place = f"{folder}/versions/{name}"
-        found.append(tuple(mark(f"{place}/{part}") for part in PARTS))
-    for name in versions[-2:]:
-        found.append(mark(f"{folder}/versions/{name}/stage/steps.jsonl"))
+    names = ("ledger.db", "ledger.db-wal", "base/gate", "versions", "generations", "diagnostics")
+    found += [mark(folder / name) for name in names]
+    versions = sorted(place for place in folders(folder / "versions") if place.name.isdecimal())
+    found += [tuple(mark(f"{place}/{part}") for part in PARTS) for place in versions]
+    found += [mark(place / "stage" / "steps.jsonl") for place in versions[-2:]]
     return tuple(found)
-
-
-def names_in(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def mark(path: str | Path) -> tuple[int, int] | None:

@@ -53,6 +53,8 @@ class Guard:
         self.secret = secrets.token_bytes(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from fastapi.responses import PlainTextResponse, RedirectResponse
+
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -60,20 +62,24 @@ class Guard:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         if not self.token and host_of(headers.get("host", "")) not in self.hosts:
-            await refuse(send, 421, "This dashboard answers to the name localhost only.")
+            words = "This dashboard answers to the name localhost only.\n"
+            await PlainTextResponse(words, 421, HEADERS)(scope, receive, send)
             return
         session, known = self.session_of(headers.get("cookie", ""))
         if self.token and not known:
             query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
             bearer = headers.get("authorization", "").removeprefix("Bearer ")
             if same(query.pop("token", ""), self.token):
-                rest = f"?{urlencode(query)}" if query else ""
-                await move(send, scope["path"] + rest, self.cookie(session))
+                # The same page without the token; two slashes would lead to another host.
+                place = (
+                    "/" + scope["path"].lstrip("/\\") + (f"?{urlencode(query)}" if query else "")
+                )
+                headers = {**HEADERS, "set-cookie": self.cookie(session)}
+                await RedirectResponse(place, 303, headers)(scope, receive, send)
                 return
             if not same(bearer, self.token):
-                await refuse(
-                    send, 401, "Open the address with ?token=..., as `coevolve serve` printed it."
-                )
+                words = "Open the address with ?token=..., as `coevolve serve` printed it.\n"
+                await PlainTextResponse(words, 401, HEADERS)(scope, receive, send)
                 return
         scope["session"] = session
 
@@ -134,21 +140,3 @@ def is_local(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-async def refuse(send: Send, status: int, words: str) -> None:
-    await respond(send, status, f"{words}\n".encode(), [(b"content-type", b"text/plain")])
-
-
-async def move(send: Send, where: str, cookie: str) -> None:
-    """Send a browser to the same page without the token in its address."""
-    safe = "/" + where.lstrip("/\\")  # two slashes would lead to another host
-    headers = [(b"location", safe.encode("ascii", "replace")), (b"set-cookie", cookie.encode())]
-    await respond(send, 303, b"", headers)
-
-
-async def respond(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    given = [*headers, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
-    given.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": given})
-    await send({"type": "http.response.body", "body": body})

@@ -8,35 +8,34 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.web.folders import RunFolder, Stamp
 from coevolve.diagnostics.health import behind_sql
 from coevolve.diagnostics.locked import Answer, Locked
-from coevolve.diagnostics.suite import load_suite
 from coevolve.diagnostics.views import Evidence, connect
 from coevolve.harness.diagnostic import Diagnostic
-from coevolve.store.layout import parts_of, sound, version_folders
+from coevolve.store.layout import parts_of, sound
 
 LONGEST_S = 900
 AGAIN = 10.0
 """What took a while is asked again only after so many times as long."""
 
 
+@dataclass
 class Checkup:
     """What is known of one run."""
 
-    def __init__(self) -> None:
-        self.health: dict[str, Any] | None = None
-        self.error = ""
-        self.stamp: Stamp = ()
-        self.began = 0.0
-        self.ended = 0.0
-        self.busy = False
+    health: dict[str, Any] | None = None
+    error: str = ""
+    stamp: Stamp = ()
+    began: float = 0.0
+    ended: float = 0.0
+    busy: bool = False
 
 
 class Checkups:
@@ -94,21 +93,7 @@ def behind(folder: Path, diagnostic: Diagnostic, version: int, limit: int) -> An
     if not diagnostic.built_in:
         with Locked(evidence) as locked:
             return locked.ask(sql)
-    connection = connect(evidence, threads=1)
-    try:
+    with connect(evidence, threads=1) as connection:
         result = connection.execute(sql)
         columns = [column[0] for column in result.description or ()]
         return Answer(columns, [list(row) for row in result.fetchall()])
-    finally:
-        connection.close()
-
-
-def diagnostic_of(folder: Path, name: str) -> Diagnostic:
-    known = load_suite(folder).diagnostics
-    if name not in known:
-        raise UserError(f"unknown diagnostic '{name:.60}'")
-    return known[name]
-
-
-def known_versions(folder: Path) -> list[int]:
-    return [version for version, _ in version_folders(folder)]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from coevolve import __version__
+from coevolve.dashboard.facts import plain
 from coevolve.dashboard.report import STATIC, templates
 from coevolve.dashboard.text import as_text
-from coevolve.dashboard.values import plain
-from coevolve.dashboard.web.pages.registry import TABS
+from coevolve.dashboard.web.pages import TABS
 from coevolve.dashboard.web.site import Page
 from coevolve.dashboard.web.summary import Summary
 

@@ -3,10 +3,9 @@
 Invariant: a value is worked out from the disk again whenever the run has changed, and never else.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
 from coevolve.core.errors import CoevolveError
@@ -56,8 +55,7 @@ class Site:
         self.folders = Folders(root)
         self.cache = Cache(most=300)
         self.health = Checkups()
-        self._turn = Lock()
-        self._tables: OrderedDict[str, Table] = OrderedDict()
+        self.tables = Cache(most=OPEN)
 
     def summary(self, run: RunFolder) -> Summary:
         return self.of(run, "summary", lambda: summary_of(run))
@@ -74,13 +72,7 @@ class Site:
 
     def table(self, run: RunFolder) -> Table | None:
         """The rollouts of a run; None while they are being counted."""
-        with self._turn:
-            table = self._tables.get(run.name)
-            if table is None:
-                table = self._tables[run.name] = Table(run.folder)
-            self._tables.move_to_end(run.name)
-            while len(self._tables) > OPEN:
-                self._tables.popitem(last=False)
+        table = self.tables.get(run.name, None, lambda: Table(run.folder))
         stamp = self.folders.stamp(run)
         if table.ready and table.seen == stamp:
             return table

@@ -8,21 +8,15 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
-from coevolve.dashboard.headline import (
-    Standing,
-    Tested,
-    best_words,
-    rate_of,
-    standing_of,
-    tested_of,
-)
+from coevolve.dashboard.headline import Standing, Tested, best_words, headline_of
 from coevolve.dashboard.numbers import change_words, place_words, rate_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate
+from coevolve.harness.plan import Plan
 from coevolve.store.approval import Question, waiting
 from coevolve.store.ledger import Ledger
-from coevolve.store.lineage import Lineage, Node, plan_of
+from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import RUN, version_place
 from coevolve.store.spent import spent_so_far
 from coevolve.store.watch import WORDS
@@ -115,29 +109,27 @@ def in_a_line(error: object) -> str:
 def read(run: RunFolder, ledger: Ledger) -> Summary:
     """What a ledger says of a run."""
     facts, plan, spent = ledger.summary(), plan_of(ledger), spent_so_far(ledger)
-    lineage = small_lineage(ledger)
-    standing = standing_of(lineage)
-    told = lineage.nodes[standing.told].gate if standing.told is not None else None
-    judged = [one for one in lineage.versions if one.verdict and not one.control]
+    lineage = small_lineage(plan, ledger)
+    head = headline_of(lineage, plan, spent)
     state, phase = facts["state"], facts["phase"] or ""
-    limits = plan.budget.limits()
+    same = ("planned", "judged", "kept", "base", "final", "standing", "test")
     return Summary(
         name=run.name, state=state, at=place_words(facts["place"]),
         phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
-        planned=plan.versions, judged=len(judged), kept=sum(one.valid for one in judged),
-        base=rate_of(lineage.base, plan), final=rate_of(told.scores if told else None, plan),
-        dev=dev_rate(lineage), standing=standing, best=best_words(lineage),
-        test=tested_of(lineage.final), rollouts=spent.rollouts, tokens=spent.tokens,
-        budget={name: (float(getattr(spent, name)), float(most)) for name, most in limits.items()},
+        **{name: getattr(head, name) for name in same},
+        dev=dev_rate(lineage), best=best_words(lineage),
+        rollouts=spent.rollouts, tokens=spent.tokens,
+        budget={one.name: (one.used, float(one.limit)) for one in head.spent
+                if one.limit is not None},
         began=facts["first"], last=facts["last"], events=sum(facts["counts"].values()),
         domain=plan.domain, policy=plan.policy, engineers=", ".join(plan.engineers),
         question=waiting(ledger) if state == "waiting" else None,
     )  # fmt: skip
 
 
-def small_lineage(ledger: Ledger) -> Lineage:
+def small_lineage(plan: Plan, ledger: Ledger) -> Lineage:
     """The lineage without what takes long to read: what was trained on, said and diagnosed."""
-    lineage = Lineage(plan_of(ledger))
+    lineage = Lineage(plan)
 
     def take(place: str, name: str) -> bool:
         event = ledger.find(f"phase/{place}/{name}")
@@ -157,8 +149,6 @@ def small_lineage(ledger: Ledger) -> Lineage:
 
 def dev_rate(lineage: Lineage) -> Rate | None:
     """The newest that is there."""
-    found: list[Node] = [node for node in lineage.nodes if node.dev]
-    cells = found[-1].dev.cells if found and found[-1].dev else ()
-    n = sum(cell.n for cell in cells)
-    tasks = sum(cell.tasks for cell in cells)
+    cells = next((node.dev.cells for node in reversed(lineage.nodes) if node.dev), ())
+    n, tasks = sum(cell.n for cell in cells), sum(cell.tasks for cell in cells)
     return cautious(sum(cell.valid for cell in cells), n, tasks) if n else None

@@ -10,10 +10,12 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.dashboard.web.columns import Columns, columns_of
-from coevolve.dashboard.web.folders import Stamp
+from coevolve.dashboard.web.folders import Stamp, mark
 from coevolve.diagnostics.views import pattern, quoted
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
@@ -56,19 +58,54 @@ SELECT file, "row", version, source, step, "group", task_id, sample, b.bucket, r
 FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
 """
 
+Labels = dict[int, dict[str, str]]
 COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
 
 
-Mark = tuple[int, int] | None
+class Words(NamedTuple):
+    """A column of a few words; -1 stands for none."""
+
+    codes: NDArray[np.int32]
+    words: list[str]
+
+    def at(self, index: int) -> str | None:
+        code = int(self.codes[index])
+        return None if code < 0 else self.words[code]
+
+    def equal(self, word: str) -> NDArray[np.bool_]:
+        return np.equal(self.codes, self.words.index(word) if word in self.words else -2)
 
 
-def mark_of(file: Path) -> Mark:
-    """What changes when a file is written again."""
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
+class Columns(NamedTuple):
+    """The light columns of all rollouts of a run as arrays of one order and length: a filter over a
+    million of them is a few comparisons."""
+
+    file: NDArray[np.int32]
+    row: NDArray[np.int32]
+    version: NDArray[np.int32]
+    step: NDArray[np.int32]
+    group: NDArray[np.uint64]
+    sample: NDArray[np.int32]
+    bucket: NDArray[np.int32]
+    reward: NDArray[np.float32]
+    valid: NDArray[np.bool_]
+    optimal: NDArray[np.bool_]
+    tokens: NDArray[np.int32]
+    source: Words
+    failure: Words
+    stop: Words
+    task_id: Any
+    """An Arrow array of text."""
+    task: NDArray[np.int32]
+    """The same number for the same task."""
+    labels: Labels
+    """Of each bucket."""
+
+    def place(self, file: int, row: int) -> int | None:
+        """Where a rollout is; None if it is not there."""
+        first, last = np.searchsorted(self.file, (file, file + 1))
+        at = int(first + np.searchsorted(self.row[first:last], row))
+        return at if at < last and self.row[at] == row else None
 
 
 class Count(NamedTuple):
@@ -98,7 +135,7 @@ class Table:
         self.files: dict[str, tuple[int, Path]] = {}
         """Number and path of each file, by its name below the run, without ending."""
         self.names: dict[int, str] = {}
-        self.marks: dict[Path, Mark] = {}
+        self.marks: dict[Path, tuple[int, int] | None] = {}
         """Of every file that was there, to see which are written again."""
         self._columns: tuple[int, Columns] | None = None
         self.broken: list[Broken] = []
@@ -121,8 +158,8 @@ class Table:
                 parts = parts_of(self.folder, SPLITS)
             except UserError:
                 parts = []
-            now = {file: mark_of(file) for part in parts for file in part.files}
-            if any(now.get(file) != mark for file, mark in self.marks.items()):
+            now = {file: mark(file) for part in parts for file in part.files}
+            if any(now.get(file) != before for file, before in self.marks.items()):
                 self.forget()
             self.marks = now
             known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
@@ -180,36 +217,32 @@ class Table:
             self.broken.append(Broken(file, reason))
         return not reason
 
+    def problems(self) -> list[str]:
+        """Files that cannot be read, in words."""
+        return [
+            f"{one.file.relative_to(self.folder)} cannot be read: {one.reason}"
+            for one in self.broken
+        ]
+
     def cursor(self) -> "DuckDBPyConnection":
         """For one thread; the database is shared."""
         with self._asking:
             return self.database.cursor()
 
-    def ask(self, sql: str, values: list[Any] | None = None) -> list[tuple[Any, ...]]:
-        cursor = self.cursor()
-        try:
-            return cursor.execute(sql, values or []).fetchall()
-        finally:
-            cursor.close()
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.cursor() as cursor:
+            return cursor.execute(sql).fetchall()
 
     def columns(self) -> Columns:
         """All rollouts as arrays, in order."""
         with self._turn:
             if self._columns is None or self._columns[0] != self.changes:
-                cursor = self.cursor()
-                try:
+                with self.cursor() as cursor:
                     table = cursor.sql(COLUMNS).to_arrow_table()
-                finally:
-                    cursor.close()
-                self._columns = self.changes, columns_of(table, self.labels())
+                buckets = self.ask("SELECT bucket, labels FROM buckets")
+                labels = {number: json.loads(text) for number, text in buckets}
+                self._columns = self.changes, columns_of(table, labels)
             return self._columns[1]
-
-    def labels(self) -> dict[int, dict[str, str]]:
-        """The labels of each bucket."""
-        return {
-            number: json.loads(text)
-            for number, text in self.ask("SELECT bucket, labels FROM buckets")
-        }
 
     def counts(self) -> list[Count]:
         """One row per version and source, in order; all attempts at a task are worth one."""
@@ -231,3 +264,30 @@ class Table:
 
     def close(self) -> None:
         self.database.close()
+
+
+def columns_of(table: Any, labels: Labels) -> Columns:
+    """From an Arrow table whose rows are in order."""
+    table = table.combine_chunks()
+    found: dict[str, Any] = {
+        name: table[name].to_numpy()
+        for name in ("file", "row", "version", "step", "group", "sample", "bucket", "reward",
+                     "valid", "optimal", "tokens")
+    }  # fmt: skip
+    found |= {name: words_of(table[name]) for name in ("source", "failure", "stop")}
+    task, _ = encoded(table["task_id"])
+    return Columns(**found, task_id=table["task_id"], task=task, labels=labels)
+
+
+def words_of(column: Any) -> Words:
+    codes, words = encoded(column)
+    return Words(codes, words.to_pylist())
+
+
+def encoded(column: Any) -> tuple[NDArray[np.int32], Any]:
+    """A number for each value, and the values that they stand for."""
+    found = column.dictionary_encode().combine_chunks()
+    if hasattr(found, "chunk"):
+        found = found.chunk(0)
+    codes = found.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes, found.dictionary

@@ -2,26 +2,33 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, ClassVar
 
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import digest
-from coevolve.core.splits import Split, check_split, split_of
+from coevolve.core.splits import Split, check_split
 from coevolve.core.task import Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.code import answer, prompt, scripts
-from coevolve.domains.code.draw import draw_svg, draw_text
-from coevolve.domains.code.generate import bucket_of, fingerprint, generate, task_id
+from coevolve.domains.code.generate import (
+    benchmark,
+    bucket_of,
+    fingerprint,
+    generate,
+    measure,
+)
 from coevolve.domains.code.judge import FAILURES, Judged, Verdict, judge, total_of
 from coevolve.domains.code.knobs import SPACE
-from coevolve.domains.code.load import load_humaneval, load_stdin, number_of
-from coevolve.domains.code.read import read_generated
-from coevolve.domains.code.statistics import measure
-from coevolve.domains.code.suite import benchmark
+from coevolve.domains.code.load import load_humaneval, load_stdin, number_of, read_generated
 from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.lines import draw_file, svg_of
+from coevolve.domains.simple import task_of
 
+WIDTH = 96
+"""Characters of a line in a terminal."""
 WEIGHTS = {"tests": 0.4, "solved": 0.6, "format": 0.1}
 
 
@@ -101,15 +108,10 @@ class CodeDomain:
         return {**outcome.details, "solution": scripts.solution(task)}
 
     def draw(self, task: Task, text: str | None = None) -> str:
-        return draw_text(task, text)
+        return "\n".join(lines(task, text)) + "\n"
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
-        if path.suffix != ".svg":
-            raise UserError(f"cannot draw {path}: the name must end in .svg")
-        try:
-            path.write_text(draw_svg(task, text), encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
+        draw_file(path, {".svg": lambda: svg_of(lines(task, text))})
 
     def load(self, data: Mapping[str, Any]) -> Task:
         """A task from a line of JSON: HumanEval's format, one with `statement` and `tests`, or a
@@ -153,11 +155,33 @@ class CodeDomain:
             kept = {key: value for key, value in data.items() if key not in ("source", "form")}
             return load_stdin({"id": given.id, **kept, "solution": kept.pop("reference", "")})
         made = read_generated(given.id, data)
-        return Task(
-            id=task_id(made),
-            domain=self.name,
-            split=split_of(fingerprint(made)),
-            seed=given.seed,
-            bucket=bucket_of(made),
-            data=made,
-        )
+        return task_of(self.name, made, fingerprint(made), bucket_of(made), given.seed)
+
+
+def lines(task: Task, text: str | None) -> list[str]:
+    """The task, the program in the answer, and a line for each test."""
+    found = [
+        part for line in prompt.question(task).split("\n") for part in wrap(line, WIDTH) or [""]
+    ]
+    found += ["", f"{total_of(task)} hidden tests"]
+    if text is None:
+        return found
+    try:
+        code = answer.extract(text)
+    except answer.AnswerError as error:
+        return [*found, "", f"- {error.failure}: {error}"]
+    found += ["", *(f"    {line}" for line in code.rstrip().split("\n")), ""]
+    return found + results(judge(task, code))
+
+
+def results(judged: Judged) -> list[str]:
+    found = []
+    for number, verdict in enumerate(judged.verdicts, 1):
+        if verdict.failure is None:
+            found.append(f"+ test {number} ({verdict.kind})")
+        else:
+            found.append(f"- test {number} ({verdict.kind}): {verdict.failure}: {verdict.message}")
+    left = judged.total - len(judged.verdicts)
+    if left:
+        found.append(f"- {left} more tests were not reached and count as failed")
+    return [*found, f"{judged.passed} of {judged.total} tests passed"]

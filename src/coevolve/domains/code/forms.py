@@ -60,10 +60,6 @@ def write_output(gives: str, value: Any) -> str:
     return " ".join(map(str, value)) if gives == "ints" else str(value)
 
 
-def write_call(takes: tuple[Argument, ...], values: list[Any]) -> str:
-    return f"solve({', '.join(map(repr, values))})"
-
-
 def signature(takes: tuple[Argument, ...], gives: str) -> str:
     arguments = ", ".join(f"{argument.name}: {TYPES[argument.kind]}" for argument in takes)
     return f"def solve({arguments}) -> {TYPES[gives]}"

@@ -1,27 +1,33 @@
-"""Programming tasks from knobs."""
+"""Programming tasks from knobs, what they look like, and the benchmark."""
 
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from coevolve.core.errors import KnobError
-from coevolve.core.seeds import derive, digest
+from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Label, Task
+from coevolve.domains.base import Statistic, means, shares_of
 from coevolve.domains.chunks import in_chunks
-from coevolve.domains.code.knobs import FORMS, MOST_STEPS
+from coevolve.domains.code import forms
+from coevolve.domains.code.knobs import FORMS, MOST_STEPS, SPACE
 from coevolve.domains.code.problem import Problem, mark
 from coevolve.domains.code.steps import draw_steps
 from coevolve.domains.code.topics import TOPIC_OF, TOPICS
-from coevolve.domains.knobs import Knobs
+from coevolve.domains.knobs import Knobs, draws, pick
+from coevolve.domains.simple import distinct, task_of
 
 ATTEMPTS = 400
 CHUNK = 64
 EXAMPLE_SIZE = 6
 CPU_S, MEMORY_MB = 1, 256
+SEED = 2606_03108
+TASKS = 20
+"""Of each topic in the benchmark."""
 
 
 def generate(knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1) -> Iterator[Task]:
@@ -44,10 +50,9 @@ def make_task(values: dict[str, float], seed: int, split: Split) -> Task:
     What the knobs decide is drawn once, so that neither reason to draw again can move it.
     """
     rng = random.Random(seed)
-    topic = pick(rng, {name: values[f"{name}.share"] for name in TOPICS})
-    form = pick(rng, {name: values[f"{name}.share"] for name in FORMS})
+    topic, form = pick(rng, values, TOPICS), pick(rng, values, FORMS)
     large = rng.random() < values["large.share"]
-    steps = sum(rng.random() < values["steps.mean"] / MOST_STEPS for _ in range(MOST_STEPS))
+    steps = draws(rng, values["steps.mean"], MOST_STEPS)
     for _ in range(ATTEMPTS):
         template = rng.choice(TOPICS[topic])
         data: dict[str, Any] = {
@@ -66,22 +71,11 @@ def make_task(values: dict[str, float], seed: int, split: Split) -> Task:
         }
         data = json.loads(json.dumps(data))
         if split_of(fingerprint(data)) is split and telling(data):
-            return Task.model_construct(
-                id=task_id(data),
-                domain="code",
-                split=split,
-                seed=seed,
-                bucket=bucket_of(data),
-                data=data,
-            )
+            return task_of("code", data, fingerprint(data), bucket_of(data), seed)
     raise KnobError(
         f"no task about {topic} with {steps} extra steps in the split '{split}' in {ATTEMPTS} "
         f"tries; lower edge.share = {values['edge.share']:g} or raise steps.mean"
     )
-
-
-def pick(rng: random.Random, shares: dict[str, float]) -> str:
-    return rng.choices(list(shares), list(shares.values()))[0]
 
 
 def draw_tests(
@@ -108,10 +102,6 @@ def fingerprint(data: dict[str, Any]) -> int:
     return int.from_bytes(mark(data)[:8], "big") >> 1
 
 
-def task_id(data: dict[str, Any]) -> str:
-    return "code-" + digest(json.dumps(data, sort_keys=True), size=8).hex()
-
-
 def bucket_of(data: dict[str, Any]) -> dict[str, Label]:
     return {
         "topic": TOPIC_OF[data["template"]],
@@ -119,3 +109,41 @@ def bucket_of(data: dict[str, Any]) -> dict[str, Label]:
         "large": any(test[0] == "large" for test in data["tests"]),
         "steps": len(data["steps"]),
     }
+
+
+def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
+    """For each knob that matters to these tasks, the statistic that it moves."""
+    made = [task for task in tasks if task.data["source"] == "generated"]
+    return shares_of(made, "topic", "form") | means(
+        {
+            "large.share": [float(task.bucket["large"]) for task in made],
+            "steps.mean": [float(len(task.data["steps"])) for task in made],
+            "tests.count": [float(len(task.data["tests"])) for task in made],
+            "examples.count": [float(len(task.data["examples"])) for task in made],
+            "edge.share": [edge_share(task) for task in made],
+            "input.size": [length for task in made for length in lengths(task)],
+        }
+    )
+
+
+def edge_share(task: Task) -> float:
+    kinds = [kind for kind, _, _ in task.data["tests"] if kind != "large"]
+    return kinds.count("edge") / len(kinds)
+
+
+def lengths(task: Task) -> list[float]:
+    """Characters of each ordinary hidden input, written out."""
+    problem = Problem(task.data)
+    return [
+        float(len(forms.write_input(problem.template.takes, problem.values(*test))))
+        for test in task.data["tests"]
+        if test[0] == "plain"
+    ]
+
+
+def benchmark() -> Iterator[Task]:
+    """The same tasks of each topic for everybody; no two are the same problem."""
+    for topic in TOPICS:
+        knobs = SPACE.parse({f"{topic}.share": 1.0})
+        made = generate(knobs, 100 * TASKS, derive(SEED, "benchmark", topic), Split.TEST)
+        yield from distinct(made, lambda task: fingerprint(task.data), TASKS)

@@ -1,29 +1,15 @@
 """The knobs of programming tasks."""
 
 from coevolve.domains.code.topics import TOPICS
-from coevolve.domains.knobs import Knob, KnobSpace
+from coevolve.domains.knobs import Knob, KnobSpace, alike, shares
 
 FORMS = ("function", "stdin")
 MOST_STEPS = 3
 
-
-def make_knobs() -> tuple[Knob, ...]:
-    shares = [
-        Knob(
-            f"{topic}.share", 0, 1, 1 / len(TOPICS), "share of tasks",
-            f"share of tasks about {topic}", group="topics", label=("topic", topic),
-        )
-        for topic in TOPICS
-    ]  # fmt: skip
-    shares += [
-        Knob(
-            f"{form}.share", 0, 1, 1 / len(FORMS), "share of tasks",
-            f"share of tasks in the form '{form}'", group="forms", label=("form", form),
-        )
-        for form in FORMS
-    ]  # fmt: skip
-    return (
-        *shares,
+SPACE = KnobSpace(
+    (
+        *shares("topic", alike(TOPICS), "about {}"),
+        *shares("form", alike(FORMS), "in the form '{}'"),
         Knob(
             "input.size", 4, 64, 12, "elements",
             "mean length of ordinary hidden inputs, in characters", integer=True,
@@ -45,7 +31,5 @@ def make_knobs() -> tuple[Knob, ...]:
             "steps.mean", 0, MOST_STEPS, 1, "steps",
             "mean number of extra steps before and after the core of a task", harder=1,
         ),
-    )  # fmt: skip
-
-
-SPACE = KnobSpace(make_knobs())
+    )
+)  # fmt: skip

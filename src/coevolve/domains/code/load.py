@@ -1,21 +1,25 @@
-"""Tasks from elsewhere: HumanEval's format, and programs that read and print.
+"""Tasks from files: HumanEval's format, programs that read and print, and generated ones.
 
-Whatever solution a task brings is run against its tests before the task is accepted, so that a task
-that nobody can pass is refused where it is read.
+Nothing that a task says of itself is believed. Whatever solution it brings is run against its tests
+before it is accepted, so that a task that nobody can pass is refused where it is read.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
-from coevolve.core.splits import split_of
 from coevolve.core.task import Task
 from coevolve.domains.code import forms
-from coevolve.domains.code.judge import Judged, Verdict, checking, judge
+from coevolve.domains.code.judge import checking, judge
+from coevolve.domains.code.problem import unfold
+from coevolve.domains.code.steps import AFTER, BEFORE
+from coevolve.domains.code.topics import BY_NAME
+from coevolve.domains.simple import task_of
 from coevolve.harness.check import checked
 from coevolve.sandbox.judge import check, program
 
@@ -101,31 +105,63 @@ def load_stdin(values: Mapping[str, Any]) -> Task:
         "memory_mb": line.memory_mb,
     }
     task = loaded(line.id, data, line.statement)
-    if line.solution:
-        refuse(name, judge(task, line.solution))
-    return task
-
-
-def refuse(name: str, judged: Judged) -> None:
-    """Refuse a task whose solution fails."""
-    first: Verdict | None = judged.first
-    if first is not None:
+    if line.solution and (first := judge(task, line.solution).first):
         raise UserError(
             f"the solution of {name} does not pass its own tests ({first.failure}): {first.message}"
         )
+    return task
 
 
 def loaded(name: str, data: dict[str, Any], content: str) -> Task:
     mark = digest("code", data["source"], content)
-    return Task(
-        id=name or f"code-{mark[:8].hex()}",
-        domain="code",
-        split=split_of(number_of(mark)),
-        seed=0,
-        bucket={"topic": data["source"], "form": data["form"], "large": False, "steps": 0},
-        data=data,
-    )
+    bucket = {"topic": data["source"], "form": data["form"], "large": False, "steps": 0}
+    return task_of("code", data, number_of(mark), bucket, 0, name or f"code-{mark[:8].hex()}")
 
 
 def number_of(mark: bytes) -> int:
     return int.from_bytes(mark[:8], "big") >> 1
+
+
+Scalar = bool | int | str
+TestSeed = tuple[Literal["plain", "edge", "large"], int, int]
+
+
+class Step(Value):
+    when: Literal["before", "after"]
+    name: str
+    parameters: dict[str, Scalar]
+
+
+class Generated(Value):
+    """What a generated task holds."""
+
+    source: Literal["generated"]
+    template: str
+    parameters: dict[str, Scalar]
+    steps: tuple[Step, ...] = Field(max_length=8)
+    form: Literal["function", "stdin"]
+    tests: tuple[TestSeed, ...] = Field(min_length=1, max_length=200)
+    examples: tuple[TestSeed, ...] = Field(max_length=20)
+    cpu_s: int = Field(ge=1, le=60)
+    memory_mb: int = Field(ge=64, le=8_192)
+
+
+def read_generated(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a generated task, checked by making its tests."""
+    found = checked(Generated, data, f"task {name}")
+    template = lookup("template", found.template, BY_NAME)
+    for step in found.steps:
+        known = BEFORE if step.when == "before" else AFTER[template.gives]
+        lookup("step", step.name, known)
+    for kind, size, _ in (*found.tests, *found.examples):
+        most = template.large if kind == "large" else 4_096
+        if not 1 <= size <= most:
+            raise UserError(f"task {name}: a {kind} test of size {size}; use 1 to {most}")
+    made = found.model_dump(mode="json")
+    try:
+        unfold(made)
+    except Exception as error:  # parameters that no template draws may break it in any way
+        raise UserError(
+            f"task {name}: its tests cannot be made ({type(error).__name__}: {error})"
+        ) from None
+    return made

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from coevolve.core.seeds import derive, digest
 from coevolve.domains.code import forms
 from coevolve.domains.code.steps import source_of, told
-from coevolve.domains.code.template import Template, worded
+from coevolve.domains.code.template import worded
 from coevolve.domains.code.topics import BY_NAME
 
 
@@ -23,9 +23,6 @@ class Test(NamedTuple):
     kind: str
     values: list[Any]
     wanted: Any
-
-    def show(self, template: Template) -> str:
-        return forms.write_call(template.takes, self.values)
 
 
 class Problem:

@@ -44,7 +44,8 @@ def question(task: Task) -> str:
     parts.append(forms.ask(data["form"], template.takes, template.gives))
     for example in examples:
         if data["form"] == forms.FUNCTION:
-            parts.append(f"Example: {example.show(template)} returns {example.wanted!r}")
+            call = f"solve({', '.join(map(repr, example.values))})"
+            parts.append(f"Example: {call} returns {example.wanted!r}")
         else:
             given = forms.write_input(template.takes, example.values)
             parts.append(inout((given, forms.write_output(template.gives, example.wanted))))

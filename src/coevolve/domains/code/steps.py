@@ -81,8 +81,9 @@ AFTER = {
 def draw_steps(rng: random.Random, template: Template, count: int) -> list[dict[str, Any]]:
     """Steps for a task, those before the core first."""
     found = []
+    any_list = template.steps and template.takes[0].kind == "ints"
     for _ in range(count):
-        before = template.steps and rng.random() < 0.5
+        before = any_list and rng.random() < 0.5
         known = BEFORE if before else AFTER[template.gives]
         name = rng.choice(list(known))
         when = "before" if before else "after"

@@ -19,43 +19,6 @@ class Argument(NamedTuple):
     """int, text, ints, words (lines without blanks) or rows (lists of whole numbers)."""
 
 
-class Template(NamedTuple):
-    name: str
-    takes: tuple[Argument, ...]
-    gives: str
-    """int, text or ints."""
-    draw: Callable[[random.Random], Parameters]
-    statement: str
-    """What the result is, with the parameters in braces; see `worded`."""
-    reference: str
-    """A function `core`, with the parameters between double angle brackets."""
-    inputs: Inputs
-    large: int
-    """Size of a large test."""
-    brute: str = ""
-    """A function `core` that is right but too slow for large tests; empty where there is none."""
-    steps: bool = True
-    """Whether the first argument is a list of numbers that may be anything, also empty."""
-
-
-def filled(source: str, parameters: Parameters) -> str:
-    """A source with its parameters in place, all at once: what a value says is no place."""
-    return re.sub(
-        r"<<(\w+)>>", lambda m: repr(parameters[m[1]]) if m[1] in parameters else m[0], source
-    )
-
-
-def worded(statement: str, parameters: Parameters) -> str:
-    """A statement with its parameters in place; `[name:yes|no]` follows a parameter that is a truth
-    value."""
-    for name, value in parameters.items():
-        if isinstance(value, bool):
-            statement = re.sub(
-                rf"\[{name}:([^|]*)\|([^]]*)\]", r"\1" if value else r"\2", statement
-            )
-    return statement.format(**parameters)
-
-
 def ints(
     rng: random.Random, size: int, kind: str, low: int = -99, high: int = 99, least: int = 0
 ) -> list[int]:
@@ -86,3 +49,48 @@ def letters(rng: random.Random, size: int, kind: str, alphabet: str) -> str:
         return rng.choice([one, one * count, (one + two) * count, one * count + two])
     count = size if kind == "large" else rng.randint(max(2, size // 2), max(2, size))
     return "".join(rng.choices(alphabet, k=count))
+
+
+def numbers(rng: random.Random, size: int, kind: str, _parameters: Parameters) -> list[Any]:
+    """One list of numbers, the argument of most templates."""
+    return [ints(rng, size, kind)]
+
+
+NUMBERS = Argument("numbers", "ints")
+
+
+class Template(NamedTuple):
+    name: str
+    draw: Callable[[random.Random], Parameters]
+    statement: str
+    """What the result is, with the parameters in braces; see `worded`."""
+    reference: str
+    """A function `core`, with the parameters between double angle brackets."""
+    large: int
+    """Size of a large test."""
+    takes: tuple[Argument, ...] = (NUMBERS,)
+    gives: str = "int"
+    """int, text or ints."""
+    inputs: Inputs = numbers
+    brute: str = ""
+    """A function `core` that is right but too slow for large tests; empty where there is none."""
+    steps: bool = True
+    """Whether the numbers of a list that is the first argument may be anything, also none."""
+
+
+def filled(source: str, parameters: Parameters) -> str:
+    """A source with its parameters in place, all at once: what a value says is no place."""
+    return re.sub(
+        r"<<(\w+)>>", lambda m: repr(parameters[m[1]]) if m[1] in parameters else m[0], source
+    )
+
+
+def worded(statement: str, parameters: Parameters) -> str:
+    """A statement with its parameters in place; `[name:yes|no]` follows a parameter that is a truth
+    value."""
+    for name, value in parameters.items():
+        if isinstance(value, bool):
+            statement = re.sub(
+                rf"\[{name}:([^|]*)\|([^]]*)\]", r"\1" if value else r"\2", statement
+            )
+    return statement.format(**parameters)

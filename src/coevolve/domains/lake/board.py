@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from coevolve.core.errors import UserError
-from coevolve.core.task import reason
+from coevolve.core.task import Task, reason
 
 Cell = tuple[int, int]
 Path = tuple[Cell, ...]
@@ -65,6 +65,11 @@ class Board(BaseModel):
     @property
     def holes(self) -> int:
         return sum(row.count(HOLE) for row in self.rows)
+
+
+def board_of(task: Task) -> Board:
+    data = task.data
+    return Board(rows=data["rows"], starts=data["starts"], goals=data["goals"])
 
 
 def parse_board(data: dict[str, Any]) -> Board:

@@ -14,17 +14,17 @@ from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.lake import answer, prompt, reward
-from coevolve.domains.lake.board import Board, Plan, parse_board
+from coevolve.domains.lake.board import Board, Plan, board_of, parse_board
 from coevolve.domains.lake.canonical import fingerprint
 from coevolve.domains.lake.checks import MEANING, Violation, check_plan
 from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
-from coevolve.domains.lake.generate import CHUNK, bucket_of, generate, task_id
+from coevolve.domains.lake.generate import CHUNK, bucket_of, generate, measure, task_id
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.lake.scripts import PLANNERS
 from coevolve.domains.lake.solver.certify import Solution, solve
-from coevolve.domains.lake.statistics import measure
 from coevolve.domains.lake.suite import benchmark
-from coevolve.domains.length import length
+from coevolve.domains.lines import draw_file
+from coevolve.domains.simple import length
 
 
 def oracle(task: Task, _rng: random.Random, style: str) -> str:
@@ -131,15 +131,12 @@ class LakeDomain:
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
         board, plan = board_of(task), self.read(task, text)
-        if path.suffix not in (".svg", ".gif"):
-            raise UserError(f"cannot draw {path}: the name must end in .svg or .gif")
-        try:
-            if path.suffix == ".svg":
-                path.write_text(draw_svg(board, plan), encoding="utf-8")
-            else:
-                draw_gif(board, plan or ((),) * board.agents, path)
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
+        film = plan or ((),) * board.agents
+        ways = {
+            ".svg": lambda: draw_svg(board, plan),
+            ".gif": lambda: draw_gif(board, film, path),
+        }
+        draw_file(path, ways)
 
     def read(self, task: Task, text: str | None) -> Plan | None:
         """The plan in an answer, None if there is none to draw."""
@@ -179,11 +176,6 @@ class LakeDomain:
             ),
             data=facts,
         )
-
-
-def board_of(task: Task) -> Board:
-    data = task.data
-    return Board(rows=data["rows"], starts=data["starts"], goals=data["goals"])
 
 
 def plan_of(task: Task) -> Plan:

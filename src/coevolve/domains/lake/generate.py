@@ -1,6 +1,7 @@
-"""Certified tasks from knobs, in this process or in several: the same tasks either way."""
+"""Certified tasks from knobs, in one process or several: the same tasks; and what they are like."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +11,11 @@ from coevolve.core.errors import KnobError
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, share_of
 from coevolve.core.task import Label, Task
+from coevolve.domains.base import Statistic, mean
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
+from coevolve.domains.lake.board import HOLE
 from coevolve.domains.lake.compile import announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
 from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
@@ -188,3 +191,25 @@ def bucket_of(
         "wait": wait,
         "detour": detour,
     }
+
+
+def hole_share(task: Task) -> float:
+    rows = task.data["rows"]
+    return float(sum(row.count(HOLE) for row in rows) / (len(rows) * len(rows[0])))
+
+
+def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
+    """For each knob that matters to these tasks, the statistic that it moves."""
+    found: dict[str, Statistic] = {}
+    for size in sorted({len(task.data["rows"]) for task in tasks}):
+        members = [task for task in tasks if len(task.data["rows"]) == size]
+        found[f"size{size}.data_ratio"] = Statistic(len(members) / len(tasks), len(tasks))
+        found[f"size{size}.hole_ratio"] = mean([hole_share(task) for task in members])
+        found[f"size{size}.wait_ratio"] = mean([task.data["needs_wait"] for task in members])
+    for count, total in sorted(Counter(len(task.data["starts"]) for task in tasks).items()):
+        found[f"agents{count}.share"] = Statistic(total / len(tasks), len(tasks))
+    found["path_length.min"] = mean([min(task.data["distances"]) for task in tasks])
+    found["path_length.max"] = mean([max(task.data["distances"]) for task in tasks])
+    excess = [float(task.data["cost"] - sum(task.data["distances"])) for task in tasks]
+    found["detour.min"] = found["detour.max"] = mean(excess)
+    return found

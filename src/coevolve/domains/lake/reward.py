@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from coevolve.domains.length import SHORT_TOKENS
+from coevolve.domains.simple import SHORT_TOKENS
 
 FLOOR = 0.3
 """What a valid plan earns however much it costs."""

@@ -10,7 +10,7 @@ from coevolve.core.errors import DomainError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
-from coevolve.domains.lake.board import Board
+from coevolve.domains.lake.board import board_of
 from coevolve.domains.lake.canonical import fingerprint
 from coevolve.domains.lake.generate import generate
 from coevolve.domains.lake.knobs import SPACE, most_holes
@@ -50,8 +50,7 @@ def subset_tasks(agents: int, size: int, subset: float, seen: set[int]) -> Itera
 
 def is_new(task: Task, seen: set[int]) -> bool:
     """Whether no task equal up to symmetry was seen before; remembers this one."""
-    data = task.data
-    mark = fingerprint(Board(rows=data["rows"], starts=data["starts"], goals=data["goals"]))
+    mark = fingerprint(board_of(task))
     if mark in seen:
         return False
     seen.add(mark)

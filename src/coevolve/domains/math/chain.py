@@ -8,8 +8,10 @@ Invariant: values are fractions, so nothing is ever rounded.
 import random
 from fractions import Fraction
 from math import gcd
+from operator import add, mul, sub, truediv
 from typing import NamedTuple
 
+APPLY = {"add": add, "subtract": sub, "multiply": mul, "divide": truediv}
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 MOST_PLACES = 9
 """Decimal places of an answer."""
@@ -26,7 +28,7 @@ class Chain(NamedTuple):
         """The start and what it is after each step."""
         found = [self.start]
         for operation, operand in self.steps:
-            found.append(apply(operation, found[-1], operand))
+            found.append(APPLY[operation](found[-1], operand))
         return found
 
     def numbers(self) -> list[Fraction]:
@@ -52,17 +54,6 @@ def chain_of(parts: list[str]) -> Chain:
         SIGNS[operation]
         steps.append((operation, Fraction(operand)))
     return Chain(Fraction(parts[0]), tuple(steps))
-
-
-def apply(operation: str, value: Fraction, operand: Fraction) -> Fraction:
-    match operation:
-        case "add":
-            return value + operand
-        case "subtract":
-            return value - operand
-        case "multiply":
-            return value * operand
-    return value / operand
 
 
 def draw_chain(
@@ -106,7 +97,7 @@ def attempt(
         if operand is None:
             return None
         steps.append((operation, operand))
-        value = apply(operation, value, operand)
+        value = APPLY[operation](value, operand)
     return Chain(start, tuple(steps))
 
 

@@ -4,24 +4,25 @@ Invariant: a wrong answer never earns as much as a right one, however long eithe
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
 from coevolve.core.task import Label, Task
-from coevolve.domains.base import Script, Statistic
+from coevolve.domains.base import Script, Statistic, mean
 from coevolve.domains.knobs import Knobs
-from coevolve.domains.length import length
 from coevolve.domains.math.answer import MARK, read_number
 from coevolve.domains.math.chain import chain_of
 from coevolve.domains.math.formats import convert
 from coevolve.domains.math.judge import FAILURES, judge
-from coevolve.domains.math.knobs import SPACE
+from coevolve.domains.math.knobs import FORMS, OPERATIONS, SPACE
 from coevolve.domains.math.make import digits_of, make, result, working
 from coevolve.domains.math.scripts import SCRIPTS
-from coevolve.domains.math.suite import benchmark
-from coevolve.domains.simple import Data, SimpleDomain, mean
+from coevolve.domains.simple import Data, SimpleDomain, length, verdict
 
 LENGTH_WEIGHT = 0.2
 STYLES = {
@@ -30,6 +31,18 @@ STYLES = {
 }
 GIVEN = {"operation": "any", "text": "word", "unit": "no"}
 """Labels of tasks that were not generated."""
+SEED = 2606_17682
+STEPS, TASKS = (1, 2, 4), 10
+"""Of the benchmark: numbers of steps, and tasks of each kind."""
+
+
+def benchmark() -> Iterator[Task]:
+    """480 tasks over operations, forms of answers and numbers of steps, in a fixed order."""
+    domain = MathDomain()
+    for operation, form, steps in product(OPERATIONS, FORMS, STEPS):
+        changes = {f"{operation}.share": 1.0, f"{form}.share": 1.0, "steps": float(steps)}
+        seed = derive(SEED, "benchmark", operation, form, steps)
+        yield from domain.generate(SPACE.parse(changes), TASKS, seed, Split.TEST)
 
 
 class MathDomain(SimpleDomain):
@@ -45,7 +58,7 @@ class MathDomain(SimpleDomain):
     }
     buckets: tuple[str, ...] = ("operation", "form", "text", "unit", "steps")
     styles: tuple[str, ...] = tuple(STYLES)
-    suites = {"benchmark": lambda: benchmark(MathDomain())}
+    suites = {"benchmark": benchmark}
 
     @property
     def scripts(self) -> Mapping[str, Script]:
@@ -102,14 +115,8 @@ class MathDomain(SimpleDomain):
             "accuracy": float(not failure),
             "length": 0.0 if tokens is None else length(tokens),
         }
-        return Outcome(
-            valid=not failure,
-            optimal=not failure,
-            reward=components["accuracy"] + LENGTH_WEIGHT * components["length"],
-            components=components,
-            failure=failure or None,
-            details={"reason": reason} if failure else {},
-        )
+        reward = components["accuracy"] + LENGTH_WEIGHT * components["length"]
+        return verdict(failure or None, reason, components, reward)
 
     def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
         """Digits and steps are counted in the chains themselves."""

@@ -1,39 +1,18 @@
 """The knobs of math: four choices by shares, and three numbers that make tasks harder."""
 
-from coevolve.domains.knobs import Knob, KnobSpace
+from coevolve.domains.knobs import Knob, KnobSpace, shares
 
 OPERATIONS = {"add": 0.25, "subtract": 0.25, "multiply": 0.25, "divide": 0.25}
 FORMS = {"integer": 0.4, "decimal": 0.2, "fraction": 0.2, "percent": 0.2}
 TEXTS = {"word": 0.5, "bare": 0.5}
 UNITS = {"no": 0.6, "same": 0.2, "other": 0.2}
 
-MEANING = {
-    "operation": "whose main operation is to {}",
-    "form": "whose answer is asked for in the form {}",
-    "text": "told as a {} problem",
-    "unit": "whose answer needs {} unit (other: it must be converted)",
-}
-
-
-def shares(label: str, defaults: dict[str, float]) -> list[Knob]:
-    """A group of shares, one for each value of a label."""
-    suffix = "_unit" if label == "unit" else ""
-    return [
-        Knob(
-            f"{value}{suffix}.share", 0, 1, share, "share of tasks",
-            f"share of tasks {MEANING[label].format(value)}", group=f"{label}s",
-            label=(label, value),
-        )
-        for value, share in defaults.items()
-    ]  # fmt: skip
-
-
 SPACE = KnobSpace(
     (
-        *shares("operation", OPERATIONS),
-        *shares("form", FORMS),
-        *shares("text", TEXTS),
-        *shares("unit", UNITS),
+        *shares("operation", OPERATIONS, "whose main operation is to {}"),
+        *shares("form", FORMS, "whose answer is asked for in the form {}"),
+        *shares("text", TEXTS, "told as a {} problem"),
+        *shares("unit", UNITS, "whose answer needs {} unit (other: it must be converted)", "_unit"),
         Knob("digits", 1, 8, 2, "digits", "mean number of digits of the numbers", harder=1),
         Knob("steps", 1, 8, 2, "operations", "mean number of operations", harder=1),
         Knob(

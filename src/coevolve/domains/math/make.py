@@ -4,7 +4,7 @@ import random
 from fractions import Fraction
 from typing import Any
 
-from coevolve.domains.knobs import Knobs
+from coevolve.domains.knobs import Knobs, around, pick
 from coevolve.domains.math.chain import (
     SIGNS,
     Chain,
@@ -21,26 +21,15 @@ from coevolve.domains.math.units import UNITS as KNOWN
 from coevolve.domains.math.words import FORMS, WITH_UNIT, Measure, bare, draw_measure, story
 
 
-def chosen(names: dict[str, float], knobs: Knobs, rng: random.Random, suffix: str = "") -> str:
-    """One of a group, by its shares."""
-    weights = [knobs[f"{name}{suffix}.share"] for name in names]
-    return rng.choices(list(names), weights)[0]
-
-
-def around(value: float, rng: random.Random) -> int:
-    """A whole number beside `value`, equal to it in the mean."""
-    return int(value) + (rng.random() < value % 1)
-
-
 def make(knobs: Knobs, rng: random.Random) -> dict[str, Any]:
     """The data of one task."""
-    main = chosen(OPERATIONS, knobs, rng)
-    form, text = chosen(FORM_SHARES, knobs, rng), chosen(TEXTS, knobs, rng)
-    kind = "no" if form == "percent" else chosen(UNITS, knobs, rng, "_unit")
-    digits, steps = around(knobs["digits"], rng), around(knobs["steps"], rng)
+    main = pick(rng, knobs, OPERATIONS)
+    form, text = pick(rng, knobs, FORM_SHARES), pick(rng, knobs, TEXTS)
+    kind = "no" if form == "percent" else pick(rng, knobs, UNITS, "_unit")
+    digits, steps = around(rng, knobs["digits"]), around(rng, knobs["steps"])
     operations = [main]
     while len(operations) < steps:
-        operations.append(main if rng.random() < 0.5 else chosen(OPERATIONS, knobs, rng))
+        operations.append(main if rng.random() < 0.5 else pick(rng, knobs, OPERATIONS))
     plain = text == "bare" and kind == "no"
     measure = Measure("") if plain else draw_measure(form, kind, rng)
     while True:
@@ -52,7 +41,7 @@ def make(knobs: Knobs, rng: random.Random) -> dict[str, Any]:
     if form == "percent":
         value = int(chain.values()[-1])
         total = 100 * value // rng.choice(ratios(value))
-    aside = [whole(digits, rng) for _ in range(around(knobs["distractors"], rng))]
+    aside = [whole(digits, rng) for _ in range(around(rng, knobs["distractors"]))]
     tell = story if text == "word" else bare
     question = tell(chain, form, measure, total, aside, rng)
     question += FORMS[form] + (WITH_UNIT if kind != "no" else "")

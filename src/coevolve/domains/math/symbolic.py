@@ -7,19 +7,23 @@ them. What sympy should not even see is refused before.
 
 import atexit
 import contextlib
-import json
+import marshal
 import os
 import re
-import select
+import resource
 import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import lru_cache
 from importlib.util import find_spec
 
 from coevolve.core.errors import DomainError, UserError
+from coevolve.sandbox.process import SIZE, Channel, Gone, Late
 
+MEMORY = 4 << 30
+READY, YES, NO = b"ready", b"1", b"0"
 LIMIT_S = 5.0
 """For one comparison."""
 START_S = 120.0
@@ -74,70 +78,54 @@ def require() -> None:
 class Comparer:
     """One process that compares, started when it is needed and again after it was ended."""
 
+    channel: Channel
+
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
         self.owner = 0
         self.lock = threading.Lock()
-        self.buffer = b""
 
     def compare(self, gold: str, answer: str) -> bool:
         """Whether two formulas are equal; one that takes too long is not."""
         with self.lock:
             for _ in range(2):
-                self.start()
+                channel, deadline = self.start(), time.monotonic() + LIMIT_S
                 try:
-                    self.send([gold, answer])
-                    reply = self.receive(LIMIT_S)
-                except (BrokenPipeError, EOFError):  # it ran out of memory, now or before
+                    channel.send({"gold": gold, "answer": answer}, deadline)
+                    return channel.receive(len(YES), deadline) == YES
+                except Late:
                     self.end()
-                    continue
-                if reply is None:
+                    return False
+                except Gone:  # it ran out of memory, now or before
                     self.end()
-                return reply is True
             return False
 
-    def start(self) -> None:
+    def start(self) -> Channel:
+        """The way to a process that is ready."""
         alive = self.process is not None and self.process.poll() is None
         if alive and self.owner == os.getpid():  # a forked process must not share the pipes
-            return
+            return self.channel
         require()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "coevolve.domains.math.worker"],
+            [sys.executable, "-m", "coevolve.domains.math.symbolic"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            bufsize=0,
         )
-        self.owner, self.buffer = os.getpid(), b""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.owner = os.getpid()
+        self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         try:
-            ready = self.receive(START_S)
-        except EOFError:
-            ready = None
-        if ready != "ready":
+            self.channel.receive(len(READY), time.monotonic() + START_S)
+        except (Gone, Late):
             self.end()
-            raise DomainError("math-verify did not start; try: python -c 'import math_verify'")
-
-    def send(self, value: object) -> None:
-        assert self.process is not None
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(value).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def receive(self, limit_s: float) -> object:
-        """The next reply, None if it does not come in time."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        number = self.process.stdout.fileno()
-        while b"\n" not in self.buffer:
-            if not select.select([number], [], [], limit_s)[0]:
-                return None
-            found = os.read(number, 4096)
-            if not found:
-                raise EOFError
-            self.buffer += found
-        line, _, self.buffer = self.buffer.partition(b"\n")
-        reply: object = json.loads(line)
-        return reply
+            raise DomainError(
+                "math-verify did not start; try: python -c 'import math_verify'"
+            ) from None
+        return self.channel
 
     def end(self) -> None:
         """End the process and all that it started."""
@@ -160,3 +148,44 @@ atexit.register(COMPARER.end)
 def equal(gold: str, answer: str) -> bool:
     """Whether an answer equals the right one; the same every time it is asked."""
     return COMPARER.compare(gold, answer)
+
+
+def serve() -> None:
+    """The process that asks math-verify: pairs of LaTeX in, verdicts out.
+
+    Only the LaTeX parser is used: the one for plain expressions evaluates Python. Memory is
+    limited, since a short formula can fill any machine.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # libraries that print must not be read as verdicts
+    import logging
+
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    logging.disable(logging.CRITICAL)
+
+    def read(latex: str) -> list[object]:
+        found: list[object] = parse(
+            f"${latex}$", [LatexExtractionConfig()], fallback_mode="no_fallback",
+            parsing_timeout=0,
+        )  # fmt: skip
+        return found
+
+    def say(word: bytes) -> None:
+        replies.write(SIZE.pack(len(word)) + word)
+        replies.flush()
+
+    say(READY)
+    asked = sys.stdin.buffer
+    while head := asked.read(SIZE.size):
+        pair = marshal.loads(asked.read(*SIZE.unpack(head)))
+        try:
+            known = read(pair["gold"])
+            say(YES if known and verify(known, read(pair["answer"]), timeout_seconds=0) else NO)
+        except (Exception, RecursionError, MemoryError):  # any formula may break the library
+            say(NO)
+
+
+if __name__ == "__main__":
+    serve()

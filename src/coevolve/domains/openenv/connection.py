@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
 from coevolve.core.errors import DomainError, UserError
-from coevolve.domains.options import read_options, read_value
+from coevolve.domains.registry import read_options, read_value
 
 PATIENCE_S = 120.0
 """Until a server that does not answer is given up."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from coevolve.core.rollout import Value
 from coevolve.core.splits import Split
-from coevolve.core.task import Label
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knob, KnobSpace, Mend, Rule
 from coevolve.domains.turns import has_turns, players
@@ -30,27 +29,12 @@ class Resources(Value):
     episode_timeout_s: float = 60.0
 
 
-class KnobDeclaration(Value):
-    """A knob, as `coevolve.domains.knobs.Knob` has it."""
-
-    name: str
-    low: float
-    high: float
-    default: float
-    unit: str
-    moves: str
-    integer: bool = False
-    group: str | None = None
-    label: tuple[str, Label] | None = None
-    harder: int = 0
-
-
 class Declaration(Value):
     """A domain as its server describes it."""
 
     name: str
     summary: str
-    knobs: tuple[KnobDeclaration, ...] = ()
+    knobs: tuple[Knob, ...] = ()
     failures: dict[str, str]
     components: dict[str, str]
     buckets: tuple[str, ...] = ()
@@ -68,8 +52,7 @@ class Declaration(Value):
     resources: Resources = Resources()
 
     def space(self, rule: Rule, mend: Mend) -> KnobSpace:
-        knobs = (Knob(**{**knob.model_dump(), "label": knob.label}) for knob in self.knobs)
-        return KnobSpace(tuple(knobs), rule, mend)
+        return KnobSpace(self.knobs, rule, mend)
 
 
 class Reset(Value):
@@ -86,7 +69,7 @@ def declare(domain: Domain, resources: Resources) -> Declaration:
     return Declaration(
         name=domain.name,
         summary=domain.summary,
-        knobs=tuple(KnobDeclaration(**vars(knob)) for knob in domain.space.knobs.values()),
+        knobs=tuple(domain.space.knobs.values()),
         failures=dict(domain.failures),
         components=dict(domain.components),
         buckets=tuple(domain.buckets),

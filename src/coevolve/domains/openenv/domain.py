@@ -27,8 +27,7 @@ from coevolve.domains.openenv.declaration import (
     Declaration,
     token,
 )
-from coevolve.domains.openenv.episode import FAILURES, ServedEpisode
-from coevolve.domains.openenv.text import Answers, prompt
+from coevolve.domains.openenv.episode import FAILURES, Answers, ServedEpisode, prompt
 from coevolve.domains.simple import ATTEMPTS, Data, SimpleDomain, silent
 from coevolve.domains.turns import Player
 from coevolve.harness.check import checked

@@ -16,12 +16,11 @@ from pydantic import Field
 
 from coevolve import __version__
 from coevolve.core.errors import UserError
-from coevolve.core.rollout import Outcome
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.openenv.declaration import Reset
-from coevolve.domains.turns import Episode, has_turns, turn_limit
+from coevolve.domains.turns import Episode, begin, of_text
 from coevolve.harness.check import checked
 
 SEEDS = 2**31
@@ -65,9 +64,7 @@ class Serving:
     """A domain that several sessions share: one at a time, unless it says that it bears more."""
 
     def __init__(self, domain: Domain) -> None:
-        if has_turns(domain) and domain.tools:
-            raise UserError(f"'{domain.name}' works through tools; its turns are not text")
-        self.domain = domain
+        self.domain = of_text(domain)
         self.alone: AbstractContextManager[Any] = (
             nullcontext() if getattr(domain, "waits", False) else threading.Lock()
         )
@@ -87,12 +84,12 @@ class DomainEnvironment(Environment[TextAction, TextObservation, TextState]):
     """One session: an episode at a time."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    episode: Episode
 
     def __init__(self, serving: Serving) -> None:
         super().__init__()
         self.serving, self.domain = serving, serving.domain
         self.task: Task | None = None
-        self.episode: Episode | None = None
         self.limit = 1
         self.known = TextState(domain=self.domain.name)
 
@@ -106,9 +103,8 @@ class DomainEnvironment(Environment[TextAction, TextObservation, TextState]):
         with self.serving.alone:
             messages = self.domain.prompt(task, wanted.style)
             mark = self.domain.fingerprint(task)
-            self.episode = self.domain.begin(task) if has_turns(self.domain) else None
+            self.episode, self.limit = begin(self.domain, task)
         self.task = task
-        self.limit = turn_limit(self.domain, task) if has_turns(self.domain) else 1
         self.known = TextState(
             episode_id=episode_id or str(uuid4()), domain=self.domain.name, task=task.id,
             turns=self.limit, over=False,
@@ -126,28 +122,17 @@ class DomainEnvironment(Environment[TextAction, TextObservation, TextState]):
             raise UserError("there is no episode to step in: reset first, in the same session")
         self.known.step_count += 1
         with self.serving.alone:
-            reply = self.reply(action)
+            reply = None if action.final else self.episode.reply(action.message)
             if reply is not None and self.known.step_count < self.limit:
                 return TextObservation(message=reply, task=self.task.id, turns=self.limit, reward=0)
-            outcome = self.verdict(action)
+            outcome = self.episode.outcome(action.message, action.tokens)
         said = TextObservation(
             message=reply or "", task=self.task.id, turns=self.limit, done=True,
             reward=outcome.reward, outcome=outcome.model_dump(mode="json"),
         )  # fmt: skip
-        self.task, self.episode = None, None
+        self.task = None
         self.known.over = True
         return said
-
-    def reply(self, action: TextAction) -> str | None:
-        if self.episode is None or action.final:
-            return None
-        return self.episode.reply(action.message)
-
-    def verdict(self, action: TextAction) -> Outcome:
-        if self.episode is not None:
-            return self.episode.outcome(action.message, action.tokens)
-        assert self.task is not None
-        return self.domain.verify(self.task, action.message, action.tokens)
 
     @property
     def state(self) -> TextState:

@@ -1,20 +1,31 @@
-"""Trying a server out: known solutions, and whole episodes written down to be played again."""
+"""Trying a server out: starting one, known solutions, whole episodes written down to play again."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from select import select
 from typing import Any, NamedTuple
 
-from coevolve.core.errors import UserError
+from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import Message, Value
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
-from coevolve.domains.openenv.connection import Play, Refused, Step, ask, timeless
+from coevolve.domains.openenv.connection import PATIENCE_S, Play, Refused, Step, ask, timeless
 from coevolve.domains.openenv.declaration import SCRIPT, token
 from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.harness.check import checked
 
+SERVE = (
+    "from coevolve.core.exit import follow_input; follow_input(); "
+    "from runpy import run_module; run_module('coevolve', run_name='__main__')"
+)
+"""The command line, which ends with whoever started it, however that ends."""
 Actions = Sequence[dict[str, Any]]
 
 
@@ -111,3 +122,29 @@ def read(file: Path) -> Iterator[Solution]:
         except ValueError:
             raise UserError(f"{file}, line {number}: not JSON: {line!r:.60}") from None
         yield checked(Solution, values, f"{file}, line {number}")
+
+
+@contextmanager
+def started(
+    domain: str, *options: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Iterator[str]:
+    """The address of a new server of a domain, which ends with the block."""
+    command = [sys.executable, "-c", SERVE, "serve-domain", domain, "--port", "0", *options]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=cwd,
+        env={**os.environ, **(env or {})}, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select([process.stdout], [], [], PATIENCE_S)
+        address = process.stdout.readline().strip() if ready else ""
+        if not address:
+            process.kill()
+            said = process.communicate()[1].strip().splitlines()
+            raise DomainError(f"no server of '{domain}' started: {' '.join(said[-1:])}")
+        yield address
+    finally:
+        with process:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.task import Label
 from coevolve.domains.check import Counts
-from coevolve.domains.knobs import Knobs
+from coevolve.domains.knobs import Knobs, around
 from coevolve.domains.simple import Data, SimpleDomain
 
 try:
@@ -145,5 +145,4 @@ def drawn(attribute: curriculum.Attribute, knobs: Knobs, rng: random.Random) -> 
     if attribute.categorical:
         shares = [knobs[f"{attribute.name}{level}.share"] for level in range(attribute.levels)]
         return rng.choices(range(attribute.levels), shares)[0]
-    value = knobs[attribute.name]
-    return int(value) + (rng.random() < value % 1)
+    return around(rng, knobs[attribute.name])

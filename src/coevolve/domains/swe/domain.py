@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any, ClassVar
 
-from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split, check_split
@@ -13,18 +13,16 @@ from coevolve.core.task import Task, whole_task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.domains.swe.draw import draw_svg, draw_text
+from coevolve.domains.lines import draw_file, svg_of
 from coevolve.domains.swe.episode import SweEpisode
-from coevolve.domains.swe.generate import fingerprint, generate, make
+from coevolve.domains.swe.generate import benchmark, fingerprint, generate, make, measure
 from coevolve.domains.swe.judge import FAILURES
 from coevolve.domains.swe.knobs import MOST_TURNS, SPACE
 from coevolve.domains.swe.prompt import chat
 from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.scripts import PLAYERS, SCRIPTS, solution
 from coevolve.domains.swe.source import shipped
-from coevolve.domains.swe.statistics import measure
-from coevolve.domains.swe.suite import benchmark
-from coevolve.domains.swe.work import Work, check, work_of
+from coevolve.domains.swe.work import Work, check, unfold, work_of
 from coevolve.domains.turns import Player
 from coevolve.harness.check import checked
 
@@ -97,16 +95,13 @@ class SweDomain:
         return {**{name: outcome.details[name] for name in names}, "solved": outcome.valid}
 
     def draw(self, task: Task, text: str | None = None) -> str:
-        return draw_text(task, None if text is None else self.verify(task, text))
+        return "\n".join(self.lines(task, text)) + "\n"
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
-        if path.suffix != ".svg":
-            raise UserError(f"cannot draw {path}: the name must end in .svg")
-        drawn = draw_svg(task, None if text is None else self.verify(task, text))
-        try:
-            path.write_text(drawn, encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write {path}: {error.strerror}") from None
+        draw_file(path, {".svg": lambda: svg_of(self.lines(task, text))})
+
+    def lines(self, task: Task, text: str | None) -> Iterator[str]:
+        return shown(task, None if text is None else self.verify(task, text))
 
     def load(self, data: Mapping[str, Any]) -> Task:
         """A whole task as `coevolve tasks generate` writes it; what follows is worked out anew."""
@@ -115,3 +110,23 @@ class SweDomain:
         check(work, repository(work.source))
         check_split(fingerprint(work), given.split, given.id)
         return make(work, given.seed).model_copy(update={"id": given.id})
+
+
+def shown(task: Task, outcome: Outcome | None) -> Iterator[str]:
+    """The issue, what was broken, and the verdict."""
+    unfolded = unfold(task)
+    yield from task.data["issue"].split("\n")
+    yield ""
+    yield f"{len(unfolded.work.fail)} hidden tests of {unfolded.total} fail; the faults, mended:"
+    for path, whole in unfolded.mended.items():
+        before, after = unfolded.given[path].decode(), whole.decode()
+        old, new = before.split("\n"), after.split("\n")
+        yield from unified_diff(old, new, path, path, lineterm="", n=1)
+    if outcome is not None:
+        told = outcome.details
+        yield ""
+        for call in told["calls"]:
+            mark = "+" if call["ok"] else "-"
+            yield f"{mark} turn {call['turn']}: {call['tool']} {call.get('path', '')}".rstrip()
+        yield f"{told['fixed']} of {told['fail_to_pass']} fixed, {told['lost']} lost"
+        yield f"{'+ solved' if outcome.valid else '- ' + str(outcome.failure)}"

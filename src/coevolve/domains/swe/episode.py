@@ -14,7 +14,6 @@ from coevolve.domains.swe.box import run_command
 from coevolve.domains.swe.calls import Call, read_calls
 from coevolve.domains.swe.judge import Attempted, judge
 from coevolve.domains.swe.places import is_made
-from coevolve.domains.swe.source import Tree
 from coevolve.domains.swe.work import unfold
 
 SHOWN = 6_000
@@ -32,23 +31,17 @@ class ToolError(ValueError):
     """Why a tool did not do what it was asked for."""
 
 
-class SweEpisode:
+class SweEpisode(Attempted):
     """Implements the `Episode` protocol; the methods named like tools are the tools."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.unfolded = unfold(task)
-        self.tree: Tree = dict(self.unfolded.given)
-        self.turn = 0
-        self.calls: list[dict[str, Any]] = []
-        self.tests_run = 0
-        self.first_edit: int | None = None
-        self.history_read = False
-        self.submitted = False
+        super().__init__(dict(self.unfolded.given))
 
     def reply(self, text: str) -> str | None:
         """Make the calls of a turn; None once the work is submitted."""
-        self.turn += 1
+        self.turns += 1
         calls = read_calls(text)
         answers = [self.make(call) for call in calls if not self.submitted]
         if self.submitted:
@@ -56,36 +49,20 @@ class SweEpisode:
         return "\n\n".join(answers) or HELP
 
     def outcome(self, text: str, tokens: int | None = None) -> Outcome:
-        attempted = Attempted(
-            tree=self.tree,
-            calls=self.calls,
-            turns=self.turn,
-            submitted=self.submitted,
-            tests_run=self.tests_run,
-            first_edit=self.first_edit,
-            history_read=self.history_read,
-        )
-        return judge(self.task, attempted)
+        return judge(self.task, self)
 
     def make(self, call: Call) -> str:
         """Make one call and note what came of it."""
         if call.problem:
             self.note(call.tool or "unreadable", False)
             return f"error: {call.problem}"
-        tools: dict[str, Callable[..., str]] = {
-            "list": self.list,
-            "search": self.search,
-            "read": self.read,
-            "edit": self.edit,
-            "run": self.run,
-            "submit": self.submit,
-        }
-        return tools[call.tool](**call.arguments)
+        tool: Callable[..., str] = getattr(self, call.tool)  # one of TOOLS, or it has a problem
+        return tool(**call.arguments)
 
     def note(self, tool: str, ok: bool, path: str = "") -> None:
         if tool == "edit" and self.first_edit is None:
             self.first_edit = len(self.calls)
-        call: dict[str, Any] = {"tool": tool, "ok": ok, "turn": self.turn}
+        call: dict[str, Any] = {"tool": tool, "ok": ok, "turn": self.turns}
         self.calls.append({**call, "path": path} if path else call)
 
     def attempt(self, tool: str, path: str, work: Callable[[str], str]) -> str:

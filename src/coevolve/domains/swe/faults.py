@@ -8,10 +8,10 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from threading import Lock
 
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
-from coevolve.domains.swe.syntax import parse
 
 KINDS: dict[str, str] = {
     "comparison": "a comparison is off: < for <=, == for !=, in for not in",
@@ -48,6 +48,9 @@ OPERATORS = {
     ast.LShift: ("<<", ">>"),
     ast.RShift: (">>", "<<"),
 }
+PARSING = Lock()
+"""CPython 3.11 counts the depth of syntax trees in one place for all threads: two that parse at
+once may both fail with a SystemError."""
 LOGIC = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
 TEXT = re.compile(r"""(?P<mark>['"])(?P<inner>[^'"\\]{0,30})(?P=mark)""")
 
@@ -90,6 +93,12 @@ class Fault(Value):
         if data[at : at + len(old)] != old:
             return None
         return data[:at] + self.new.encode() + data[at + len(old) :]
+
+
+def parse(source: str | bytes) -> ast.Module:
+    """The syntax tree of a module; a SyntaxError or ValueError if it is none."""
+    with PARSING:
+        return ast.parse(source)
 
 
 def find_faults(path: str, data: bytes) -> list[Fault]:

@@ -1,25 +1,31 @@
-"""Tasks from knobs: faults that tests notice, drawn from repositories."""
+"""Tasks from knobs: faults that tests notice, drawn from repositories; and the benchmark."""
 
-import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 
 from coevolve.core.errors import UserError
-from coevolve.core.seeds import derive, digest
-from coevolve.core.splits import Split, split_of
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
 from coevolve.core.task import Task
-from coevolve.domains.knobs import Knobs
+from coevolve.domains.base import Statistic, means, shares_of
+from coevolve.domains.knobs import Knobs, draws, pick
+from coevolve.domains.simple import distinct, task_of
 from coevolve.domains.swe.faults import KINDS, Fault, disjoint
-from coevolve.domains.swe.issue import issue
-from coevolve.domains.swe.knobs import MOST_FAULTS, MOST_HINTS
+from coevolve.domains.swe.knobs import MOST_FAULTS, MOST_HINTS, SPACE
 from coevolve.domains.swe.notice import drawn_from, noticed
+from coevolve.domains.swe.prompt import issue
 from coevolve.domains.swe.repository import SIZES, Repository, repository
+from coevolve.domains.swe.source import shipped
 from coevolve.domains.swe.work import Work, bucket_of
 
 AHEAD = 16
 """Tasks that are made before the first of them is asked for."""
+SEED = 2606_03108
+TASKS = 60
+"""Of the benchmark."""
 
 
 def generate(
@@ -47,15 +53,14 @@ def make_task(
 ) -> Task:
     """One task. What the knobs decide is drawn once, and only then what there is of it."""
     rng = random.Random(seed)
-    kind = pick(rng, {name: values[f"{name}.share"] for name in KINDS})
-    size = pick(rng, {name: values[f"{name}.share"] for name in SIZES})
+    kind, size = pick(rng, values, KINDS), pick(rng, values, SIZES)
     count = 1 + draws(rng, values["faults.mean"] - 1, MOST_FAULTS - 1)
     hint = draws(rng, values["hint.mean"], MOST_HINTS)
     history = rng.random() < values["history.share"]
     for known, fault in choices(rng, values, kind, size, split, repositories):
         if noticed(known.name, fault).fail:
             faults = [fault, *further(rng, values, split, known, fault, count - 1)]
-            return task_of(known, faults, hint, int(values["turns.limit"]), history, seed)
+            return broken_task(known, faults, hint, int(values["turns.limit"]), history, seed)
     names = ", ".join(known.name for known in repositories)
     raise UserError(f"no fault in the split '{split}' that tests notice in {names}; add sources")
 
@@ -99,7 +104,7 @@ def further(
     found: list[Fault] = []
     for _ in range(count):
         away = rng.random() < values["spread.share"]
-        kind = pick(rng, {name: values[f"{name}.share"] for name in KINDS})
+        kind = pick(rng, values, KINDS)
         choice = [
             fault
             for one in (kind, *KINDS)
@@ -112,7 +117,7 @@ def further(
     return found
 
 
-def task_of(
+def broken_task(
     known: Repository, faults: list[Fault], hint: int, turns: int, history: bool, seed: int
 ) -> Task:
     """The task that some faults make."""
@@ -133,14 +138,7 @@ def task_of(
 def make(work: Work, seed: int) -> Task:
     """A task around its data."""
     data = work.model_copy(update={"issue": issue(work)}).model_dump(mode="json")
-    return Task.model_construct(
-        id="swe-" + digest(json.dumps(data, sort_keys=True), size=8).hex(),
-        domain="swe",
-        split=split_of(fingerprint(work)),
-        seed=seed,
-        bucket=bucket_of(work),
-        data=data,
-    )
+    return task_of("swe", data, fingerprint(work), bucket_of(work), seed)
 
 
 def fingerprint(work: Work) -> int:
@@ -149,10 +147,28 @@ def fingerprint(work: Work) -> int:
     return min(fault.place(package) for fault in work.faults)
 
 
-def pick(rng: random.Random, shares: dict[str, float]) -> str:
-    return rng.choices(list(shares), list(shares.values()))[0]
+def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
+    """For each knob that matters to these tasks, the statistic that it moves."""
+    return shares_of(tasks, "fault", "size") | means(
+        {
+            "faults.mean": [float(len(task.data["faults"])) for task in tasks],
+            "hint.mean": [float(task.data["hint"]) for task in tasks],
+            "turns.limit": [float(task.data["turns"]) for task in tasks],
+            "history.share": [float(task.data["history"]) for task in tasks],
+            "spread.share": [away for task in tasks for away in spread(task)],
+        }
+    )
 
 
-def draws(rng: random.Random, mean: float, most: int) -> int:
-    """A number from 0 to `most` with this mean."""
-    return sum(rng.random() < mean / most for _ in range(most))
+def spread(task: Task) -> list[float]:
+    """For each further fault, whether it is in another file than the first."""
+    first, *others = task.data["faults"]
+    return [float(fault["path"] != first["path"]) for fault in others]
+
+
+def benchmark() -> Iterator[Task]:
+    """Tasks in a fixed order, the same for everybody who has the same packages; none twice."""
+    sources = tuple(source.name for source in shipped())
+    seed = derive(SEED, "benchmark")
+    made = generate(SPACE.defaults(), 4 * TASKS, seed, Split.TEST, 1, sources)
+    return distinct(made, attrgetter("id"), TASKS)

@@ -9,11 +9,13 @@ test that must fail, and an end that fits.
 import secrets
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Outcome
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
+from coevolve.domains import simple
 from coevolve.domains.swe.box import run_tests
 from coevolve.domains.swe.notice import files_of
 from coevolve.domains.swe.places import SETTINGS, is_made, is_protected
@@ -38,16 +40,17 @@ AGAIN = 5
 KEPT = 512
 
 
-class Attempted(NamedTuple):
+@dataclass(eq=False)
+class Attempted:
     """What an episode leaves."""
 
     tree: Tree
-    calls: list[dict[str, Any]]
-    turns: int
-    submitted: bool
-    tests_run: int
-    first_edit: int | None
-    history_read: bool
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    turns: int = 0
+    submitted: bool = False
+    tests_run: int = 0
+    first_edit: int | None = None
+    history_read: bool = False
 
 
 class Verdict(NamedTuple):
@@ -74,10 +77,9 @@ def judge(task: Task, attempted: Attempted) -> Outcome:
     early = too_early(attempted, bool(code), tests_changed)
     verdict = Verdict(early) if early else by_tests(task, attempted.tree, code)
     work, fail = unfolded.work, len(unfolded.work.fail)
-    valid = verdict.failure is None
     kept = unfolded.total - fail
     share = max(0.0, verdict.fixed / fail - verdict.lost / max(1, kept))
-    components = {"tests": share, "solved": float(valid)}
+    components = {"tests": share, "solved": float(verdict.failure is None)}
     details: dict[str, Any] = {
         "calls": attempted.calls,
         "files": files,
@@ -93,16 +95,9 @@ def judge(task: Task, attempted: Attempted) -> Outcome:
         "pass_to_pass": kept,
         "history": work.history,
     }
-    if verdict.failure:
-        details["reason"] = verdict.reason or FAILURES[verdict.failure]
-    return Outcome(
-        valid=valid,
-        optimal=valid,
-        reward=sum(WEIGHTS[name] * value for name, value in components.items()),
-        components=components,
-        failure=verdict.failure,
-        details=details,
-    )
+    reason = verdict.reason or FAILURES.get(verdict.failure or "", "")
+    reward = sum(WEIGHTS[name] * value for name, value in components.items())
+    return simple.verdict(verdict.failure, reason, components, reward, details)
 
 
 def too_early(attempted: Attempted, changed: bool, tests_changed: bool) -> str | None:

@@ -14,9 +14,8 @@ from coevolve.core.files import replace_file
 from coevolve.core.rollout import Value
 from coevolve.core.splits import Split, split_of
 from coevolve.domains.swe.box import run_tests
-from coevolve.domains.swe.faults import Fault, find_faults
+from coevolve.domains.swe.faults import Fault, find_faults, parse
 from coevolve.domains.swe.repository import Repository, folder_of, repository
-from coevolve.domains.swe.syntax import parse
 
 DEPTH = 8
 """Faults of one kind, in one repository and split, that tasks are drawn from at the most."""

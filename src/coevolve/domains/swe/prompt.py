@@ -1,13 +1,15 @@
-"""What a policy sees of a task."""
+"""What a policy sees of a task: the rules, and an issue that gives away more or less."""
 
 from coevolve.core.rollout import Message
 from coevolve.core.task import Task
 from coevolve.domains.swe.calls import write_call
 from coevolve.domains.swe.places import is_made
-from coevolve.domains.swe.work import unfold
+from coevolve.domains.swe.work import Work, unfold
 
 FIRST = 40
 """Files that are listed in the beginning."""
+LEVELS = ("what is seen", "the tests", "the files", "the functions", "the lines")
+"""What each level of the hint adds to an issue."""
 
 
 def rules() -> str:
@@ -41,3 +43,36 @@ def chat(task: Task) -> tuple[Message, ...]:
     listed = "\n".join(files[:FIRST]) + ("\n..." if len(files) > FIRST else "")
     asked = f"{task.data['issue']}\n\nYou have {unfolded.work.turns} turns. Python files:\n{listed}"
     return (Message(role="system", content=rules()), Message(role="user", content=asked))
+
+
+def issue(work: Work) -> str:
+    """What somebody who met the faults would write."""
+    package = work.source.partition("==")[0].rpartition("/")[2]
+    many = len(work.faults) > 1
+    lines = [f"{package} does not behave as it should.", "", "What is seen:"]
+    lines += [f"- {message}" if message else "- a test fails" for message in work.seen]
+    if work.hint >= 1:
+        lines += ["", f"Hidden tests that fail: {', '.join(test_names(work)[:6])}."]
+    faults = sorted(work.faults, key=lambda fault: (fault.path, fault.line))
+    if work.hint >= 2:
+        where = []
+        for fault in faults:
+            place = fault.path
+            if work.hint >= 3:
+                place += f", in {fault.function}"
+            if work.hint >= 4:
+                place += f", line {fault.line}"
+            where.append(place)
+        lines += [
+            "",
+            f"The fault{'s are' if many else ' is'} in: {'; '.join(dict.fromkeys(where))}.",
+        ]
+    elif many:
+        lines += ["", f"There are {len(work.faults)} faults."]
+    return "\n".join(lines)
+
+
+def test_names(work: Work) -> list[str]:
+    """Short names of the hidden tests, each once."""
+    names = (name.partition("[")[0].rpartition("::")[2] for name in work.fail)
+    return list(dict.fromkeys(names))

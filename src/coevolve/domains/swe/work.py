@@ -16,11 +16,10 @@ from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import Value
 from coevolve.core.task import Label, Task
 from coevolve.domains.swe.box import run_command
-from coevolve.domains.swe.faults import Fault, apply_all, disjoint
+from coevolve.domains.swe.faults import Fault, apply_all, disjoint, parse
 from coevolve.domains.swe.places import is_protected
 from coevolve.domains.swe.repository import Repository, repository
 from coevolve.domains.swe.source import Tree
-from coevolve.domains.swe.syntax import parse
 
 FIX = ".coevolve-fix"
 HISTORY = f"""\

@@ -12,13 +12,12 @@ import httpx
 import verifiers.v1 as vf
 from verifiers.v1.dialects.chat import message_to_wire
 
-from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
-from coevolve.domains.turns import has_turns, turn_limit
+from coevolve.domains.turns import begin, of_text
 
 OUTCOME = "outcome"
 """Where a trace keeps the verdict."""
@@ -26,10 +25,7 @@ OUTCOME = "outcome"
 
 @lru_cache(maxsize=8)
 def opened(name: str) -> Domain:
-    domain = get_domain(name)
-    if has_turns(domain) and domain.tools:
-        raise UserError(f"'{name}' works through tools; its turns are not text")
-    return domain
+    return of_text(get_domain(name))
 
 
 class DomainTasksetConfig(vf.TasksetConfig):
@@ -150,8 +146,7 @@ class DomainEnv(vf.Env[DomainEnvConfig]):
 
     async def run(self, task: DomainTask, agents: vf.Agents) -> None:
         domain, ours = task.whole()
-        episode = domain.begin(ours) if has_turns(domain) else None
-        limit = turn_limit(domain, ours) if has_turns(domain) else 1
+        episode, limit = begin(domain, ours)
         said = ""
         async with agents.agent.interaction(task) as talk:
             segment = await talk.turn()
@@ -159,10 +154,9 @@ class DomainEnv(vf.Env[DomainEnvConfig]):
                 if segment.terminated:
                     break
                 said = segment.last_reply
-                reply = await asyncio.to_thread(episode.reply, said) if episode else None
+                reply = await asyncio.to_thread(episode.reply, said)
                 if reply is None or turn == limit:
                     break
                 segment = await talk.turn(reply)
-            judge = episode.outcome if episode else lambda text: domain.verify(ours, text)
-            outcome = await asyncio.to_thread(judge, said)
+            outcome = await asyncio.to_thread(episode.outcome, said)
             talk.trace.info[OUTCOME] = outcome.model_dump(mode="json")

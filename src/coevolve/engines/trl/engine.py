@@ -1,6 +1,5 @@
 """The TRL engine: opens the stage's folder, trains in it, and leaves a policy there."""
 
-import math
 import os
 import shutil
 import time
@@ -14,22 +13,17 @@ import torch
 from transformers import PrinterCallback
 
 from coevolve.core.errors import EngineError, UserError
-from coevolve.core.splits import Split, check_split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import has_turns
-from coevolve.engines.base import Observe, Result, Stage, recorded_model
-from coevolve.engines.order import order
+from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
+from coevolve.engines.stage import check_stage, domains_of, numbers
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import named_damage, named_failures
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
-from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
-from coevolve.harness.expression import expression
-from coevolve.harness.reward import FACTS
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
 from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
 
@@ -89,11 +83,9 @@ class TrlEngine:
     ) -> Result:
         """Train in this process."""
         began = time.perf_counter()
-        domains = {name: self.domain(name) for name in {task.domain for task in tasks}}
-        for task in tasks:
-            check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
+        domains = domains_of((task.domain for task in tasks), self.domains)
+        check_stage(stage, tasks, domains)
         recorder = Recorder(domains, folder.rollouts, recorded_model(stage), rank(), stage.reward)
-        expression(stage.reward).check(FACTS | recorder.components)
         last, main = folder.last(), rank() == 0
         loaded = load(stage.model, stage.device, training=True)
         check_rank(stage, loaded)
@@ -102,7 +94,9 @@ class TrlEngine:
         observer = Observer(stage, folder, observe, recorder)
         turns = plain_turns(domains, tasks) if stage.kind == "grpo" else 1
         parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns)
-        if last and last[0] >= stage.recipe.steps:  # cut off between the last step and the result
+        lines = folder.lines()
+        if last and stage.recipe.is_over(last[0], lines[-1].get("tokens", 0) if lines else 0):
+            # It was cut off between the last step and the result.
             if main:
                 folder.take_policy(last[1], loaded)
                 if stage.kind == "warm":
@@ -128,14 +122,11 @@ class TrlEngine:
                     folder.note_skills("after", loaded)
         return self.close(parts, observer, began)
 
-    def domain(self, name: str) -> Domain:
-        return self.domains[name] if name in self.domains else get_domain(name)
-
     def grpo(self, parts: Parts) -> Any:
         """TRL's trainer for reinforcement learning."""
         from trl import GRPOConfig
 
-        from coevolve.engines.trl.grpo import Trainer
+        from coevolve.engines.trl.grpo import Sieve, Trainer
 
         stage, tasks, domains, loaded, folder, recorder, turns = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
@@ -251,13 +242,14 @@ class TrlEngine:
         stage, folder, recorder = parts.stage, parts.folder, parts.recorder
         recorder.close()
         main = recorder.process == 0
-        steps, policy = stage.recipe.steps, str(folder.policy)
+        lines = folder.lines()
+        steps = int(lines[-1]["step"]) if lines else stage.recipe.steps
+        policy = str(folder.policy)
         if observer.stopped is not None:
             good = folder.last(good=True)
             steps, policy = (good[0], policy) if good else (0, stage.model)
             if good and main:
                 folder.take_policy(good[1], parts.loaded)
-        lines = folder.lines()
         each = stage.recipe.tasks * stage.recipe.group if stage.kind == "grpo" else 0
         result = Result(
             policy=policy,
@@ -266,15 +258,10 @@ class TrlEngine:
             rollouts=len(lines) * each,
             tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
             seconds=observer.earlier_s + time.perf_counter() - began,
-            metrics=finite(lines[-1]) if lines else {},
+            metrics=numbers(lines[-1]) if lines else {},
             skills=folder.skills(),
         )
         return folder.finish(result) if main else result
-
-
-def finite(line: dict[str, float]) -> dict[str, float]:
-    """The metrics of a step that are numbers; why a stage stopped tells of the others."""
-    return {name: value for name, value in line.items() if name != "step" and math.isfinite(value)}
 
 
 def on_one_gpu(arguments: Any) -> Any:

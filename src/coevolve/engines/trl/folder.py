@@ -21,15 +21,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import EngineError, UserError
+from coevolve.core.errors import EngineError
 from coevolve.core.files import replace_file, settle
-from coevolve.core.seeds import digest
 from coevolve.core.task import Task
-from coevolve.engines.base import Result, Stage, recorded_model
+from coevolve.engines.base import Result, Stage
+from coevolve.engines.stage import another_stage, describe, no_stage, policy_gone, read, read_steps
 from coevolve.evaluation.language import measure
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded, anywhere
-from coevolve.policies.weights import weights_of
 from coevolve.store.files import WriterLock
 from coevolve.store.paths import Paths
 
@@ -42,12 +41,10 @@ KEPT = 3
 LANGUAGE = 2_000
 """Tokens that a vocabulary of a natural language has at least."""
 TRAINER_FILES = (
-    "optimizer.pt",
-    "scheduler.pt",
-    "trainer_state.json",
-    "training_args.bin",
-    COMPLETE,
-)
+    "optimizer.pt", "scheduler.pt", "trainer_state.json", "training_args.bin", "rng_state*",
+    "README.md", "ref", COMPLETE,
+)  # fmt: skip
+"""Of a checkpoint, that are no part of the policy."""
 
 
 class StageFolder:
@@ -68,22 +65,18 @@ class StageFolder:
         except OSError as error:
             raise EngineError(f"cannot write to {self.path}: {error.strerror}") from None
         if found not in ([], [LOCK]) and STAGE not in found:
-            raise UserError(
-                f"{self.path} holds other things than a stage ({', '.join(found[:3])}); give a "
-                "folder that is new or empty"
-            )
+            raise no_stage(self.path, found)
 
     def open(self, stage: Stage, tasks: Sequence[Task]) -> None:
         """Take the folder for this stage, or make sure that it is this stage's already."""
-        wanted, file, listed = describe(stage, tasks), self.path / STAGE, self.path / "tasks.jsonl"
+        file, listed = self.path / STAGE, self.path / "tasks.jsonl"
+        root = os.path.relpath(stage.root, stage.folder) if stage.root else None
+        wanted = {**describe(stage, tasks), "root": root}
         if file.exists():
             found = read(file)
             different = [name for name, value in wanted.items() if found.get(name) != value]
             if different and any((self.path / name).exists() for name in BEGUN):
-                raise UserError(
-                    f"{self.path} holds another stage (different: {', '.join(different)}); "
-                    "give another folder, or delete this one"
-                )
+                raise another_stage(self.path, different)
             if different:  # one that never came to its first step: its settings were refused, say
                 for left in (listed, *self.path.glob("skills-*.json"), file):
                     left.unlink(missing_ok=True)
@@ -124,10 +117,7 @@ class StageFolder:
         if not found.steps:  # nothing was learned: the policy is the one that it began with
             return found.model_copy(update={"policy": self.load()[0].model})
         if not (self.policy / "config.json").exists():
-            raise EngineError(
-                f"the stage in {self.path} is done, but its {self.policy} is gone; delete the "
-                "folder to train it again"
-            )
+            raise policy_gone(self.path, self.policy)
         return found.model_copy(update={"policy": str(self.policy)})
 
     def finish(self, result: Result) -> Result:
@@ -175,14 +165,7 @@ class StageFolder:
 
     def lines(self) -> list[dict[str, Any]]:
         """The metrics of every step so far; a line that was cut off is left out."""
-        found = []
-        if self.steps.exists():
-            for line in self.steps.read_text("utf-8").splitlines():
-                try:
-                    found.append(json.loads(line))
-                except ValueError:
-                    break
-        return found
+        return read_steps(self.steps)
 
     def add_line(self, line: dict[str, Any]) -> None:
         with self.steps.open("a", encoding="utf-8") as file:
@@ -215,8 +198,7 @@ class StageFolder:
         """
         partial = self.path / f".policy.{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
-        skip = shutil.ignore_patterns(*TRAINER_FILES, "rng_state*", "README.md", "ref")
-        shutil.copytree(source, partial, ignore=skip)
+        shutil.copytree(source, partial, ignore=shutil.ignore_patterns(*TRAINER_FILES))
         if not (partial / "config.json").exists():
             loaded.model.config.save_pretrained(partial)
         if (partial / ADAPTER).exists():
@@ -231,28 +213,6 @@ class StageFolder:
 def rank() -> int:
     """Which of the processes that train together this one is; the first writes what all share."""
     return int(os.environ.get("RANK", "0"))
-
-
-def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
-    """A stage as JSON values, without what does not change its outcome, and with what is behind
-    the names in it."""
-    values = stage.model_dump(mode="json", exclude={"folder", "root"})
-    values["model"] = recorded_model(stage)
-    values["root"] = os.path.relpath(stage.root, stage.folder) if stage.root else None
-    values["weights"] = weights_of(stage.model)
-    values["tasks"] = digest(*(task.id for task in tasks)).hex()
-    return values
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A JSON object that was written whole."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise EngineError(f"{path} is damaged; delete {path.parent} to train it again")
-    return found
 
 
 def write(path: Path, text: str) -> None:

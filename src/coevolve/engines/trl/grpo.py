@@ -5,12 +5,14 @@ which, who draws the tokens, and what the log-probabilities were when the loss w
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from trl import GRPOTrainer
@@ -22,9 +24,8 @@ from coevolve.core.task import Task
 from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
-from coevolve.engines.trl.sieve import Sieve
 from coevolve.engines.trl.turns import Dialogue, last_said, play
-from coevolve.harness.filters import Columns
+from coevolve.harness.filters import Columns, Filter, Memory, kept
 from coevolve.harness.reward import columns_of
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
@@ -35,6 +36,30 @@ PROBES = 16
 """Rollouts of the first step on which the distance from the starting policy is measured."""
 PROBE_EVERY = 5
 """Steps between such measurements."""
+
+
+class Sieve:
+    """The filters of a stage: rollouts that are left out keep their place and lose their advantage.
+
+    What filters remember is read back from the stage's own record, so that a stage that was cut
+    off and resumed leaves out the same rollouts.
+    """
+
+    def __init__(self, filters: tuple[Filter, ...], lines: Sequence[Mapping[str, Any]]) -> None:
+        self.filters = filters
+        threshold = float(lines[-1].get("threshold", 0.0)) if lines else 0.0
+        self.memory = Memory(step=len(lines), threshold=threshold)
+
+    def keep(self, own: Columns, accelerator: Any) -> tuple[Tensor, dict[str, float]]:
+        """1 or 0 for each rollout of this process, and what is told about the whole step."""
+        device = accelerator.device
+        columns = [accelerator.gather(torch.as_tensor(part, device=device)) for part in own]
+        whole = Columns(*(column.cpu().numpy() for column in columns))
+        keep, self.memory = kept(self.filters, whole, self.memory)
+        first = accelerator.process_index * len(own.reward)
+        mine = keep[first : first + len(own.reward)].astype(np.float32)
+        told = {"left_out": float(1 - keep.mean()), "threshold": self.memory.threshold}
+        return torch.as_tensor(mine, device=device), told
 
 
 class Trainer(GRPOTrainer):  # type: ignore[misc]

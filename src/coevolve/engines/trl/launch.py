@@ -10,7 +10,8 @@ from pathlib import Path
 
 from coevolve.core.errors import CoevolveError, EngineError
 from coevolve.core.exit import follow_input
-from coevolve.engines.base import Observe, Progress, Result, Stage
+from coevolve.engines.base import Observe, Result, Stage
+from coevolve.engines.stage import Follower
 from coevolve.engines.trl.folder import StageFolder
 
 LOOK_EVERY_S = 0.5
@@ -30,18 +31,10 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
         ) as running,
     ):
         try:
-            seen, began = len(folder.lines()), time.perf_counter()
-            first = seen
+            follower = Follower(folder.steps, stage.recipe.steps, observe)
             while running.poll() is None:
                 time.sleep(LOOK_EVERY_S)
-                lines = folder.lines()
-                for line in lines[seen:]:
-                    step = int(line.pop("step"))
-                    pace = (time.perf_counter() - began) / max(1, len(lines) - first)
-                    left = pace * (stage.recipe.steps - step)
-                    if observe:
-                        observe(Progress(step, stage.recipe.steps, line, left))
-                seen = max(seen, len(lines))
+                follower.look()
         finally:
             running.terminate()
     result = folder.result()

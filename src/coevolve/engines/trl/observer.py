@@ -11,30 +11,20 @@ from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.watch import Watch
 
 NAMES = {
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "learning_rate": "learning_rate",
-    "reward": "reward",
-    "reward_std": "reward_std",
-    "valid": "valid",
-    "optimal": "optimal",
+    **{name: name for name in (
+        "loss", "grad_norm", "learning_rate", "reward", "reward_std", "valid", "optimal",
+        "entropy", "kl", "drift", "drawing_s", "left_out", "threshold", "logprob_gap",
+        "logprob_gap_max",
+    )},
     "frac_reward_zero_std": "dead",
-    "entropy": "entropy",
-    "kl": "kl",
-    "drift": "drift",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "cut",
     "clip_ratio/region_mean": "clipped",
-    "logprob_gap": "logprob_gap",
-    "logprob_gap_max": "logprob_gap_max",
     "sampling/sampling_logp_difference/mean": "logprob_gap",
     "sampling/sampling_logp_difference/max": "logprob_gap_max",
     "num_tokens": "tokens",
-    "drawing_s": "drawing_s",
-    "left_out": "left_out",
-    "threshold": "threshold",
     "mean_token_accuracy": "token_accuracy",
-}
+}  # fmt: skip
 """TRL's names of metrics and ours."""
 
 
@@ -78,6 +68,8 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         if self.stopped:
             control.should_training_stop = True
             control.should_save = False
+        elif self.stage.recipe.is_over(state.global_step, metrics.get("tokens", 0)):
+            control.should_training_stop = control.should_save = True
 
     def progress(self, step: int, now: float) -> Progress:
         steps = self.stage.recipe.steps

@@ -8,6 +8,7 @@ from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, has_turns, turn_limit
+from coevolve.engines.stage import components_of
 from coevolve.evaluation.judge import each, judge, record
 from coevolve.harness.reward import shaped
 from coevolve.policies.base import Completion, Prompt
@@ -55,19 +56,10 @@ class Recorder:
             return SingleTurn(domain, task), 1
         return domain.begin(task), turn_limit(domain, task)
 
-    @property
-    def components(self) -> dict[str, str]:
-        """Named reward components of all domains that are trained on."""
-        return {
-            name: meaning
-            for domain in self.domains.values()
-            for name, meaning in domain.components.items()
-        }
-
     def score(self, attempts: list[Attempt], step: int, groups: list[int]) -> list[Rollout]:
         """The rollouts of one step, on their way to disk, each with the number of its group."""
         found = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
-        rewards = shaped(self.shape, found, self.components)
+        rewards = shaped(self.shape, found, components_of(self.domains))
         rollouts = [
             rollout.model_copy(update={"shaped": float(reward), "group": f"{step}/{group}"})
             for rollout, reward, group in zip(found, rewards, groups, strict=True)

@@ -12,8 +12,7 @@ from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.engines.base import Stage
-from coevolve.engines.order import order
+from coevolve.engines.base import Stage, order
 from coevolve.evaluation.language import instructions
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.local import LocalPolicy, render

@@ -6,8 +6,10 @@ from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.text import written
 from coevolve.dashboard.web.filter import whole
 from coevolve.dashboard.web.folders import RunFolder
-from coevolve.dashboard.web.health import behind, diagnostic_of, known_versions
+from coevolve.dashboard.web.health import behind
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
+from coevolve.diagnostics.suite import load_suite
+from coevolve.store.layout import version_folders
 
 COLUMNS = 10
 """Versions on one page."""
@@ -32,12 +34,9 @@ def show(site: Site, address: Address) -> Page:
         return Page("web/waiting.html", f"{run.name}: diagnostics", values, draft=asked.busy)
     health = asked.health
     only = address.query.get("only", "")
-    key = ("matrix", asked.ended, whole(address.query, "until"), only)
-    values = site.cache.get(
-        (run.name, "matrix", key[2:]),
-        key,
-        lambda: matrix(health, whole(address.query, "until"), only),
-    )
+    until = whole(address.query, "until")
+    key = (run.name, "matrix", until, only)
+    values = site.cache.get(key, asked.ended, lambda: matrix(health, until, only))
     values = {**values, "busy": asked.busy, "seconds": asked.ended - asked.began}
     old = asked.busy or asked.stamp != stamp
     return Page("web/diagnostics.html", f"{run.name}: diagnostics", values, draft=old)
@@ -48,14 +47,15 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
     findings = health["findings"]
     versions = sorted({r["version"] for one in findings for r in one["readings"]})
     shown = [version for version in versions if until is None or version <= until][-COLUMNS:]
-    rows = []
+    rows, silent = [], []
     for finding in findings:
         readings = {reading["version"]: reading for reading in finding["readings"]}
+        diagnostic = finding["diagnostic"]
         if not readings and not finding["error"]:
+            silent.append(diagnostic["name"])
             continue
         if only == "alarms" and not any(readings[v]["level"] for v in shown if v in readings):
             continue
-        diagnostic = finding["diagnostic"]
         rows.append(
             {
                 "name": diagnostic["name"], "layer": diagnostic["layer"],
@@ -65,15 +65,12 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
                 "behind": bool(diagnostic["rollouts"]),
             }
         )  # fmt: skip
-    asked_nothing = [
-        f["diagnostic"]["name"] for f in findings if not f["readings"] and not f["error"]
-    ]
     at = versions.index(shown[0]) if shown else 0
     later = [version for version in versions if shown and version > shown[-1]]
     return {
         "rows": rows, "versions": shown, "all_versions": len(versions), "only": only,
         "alarms": [alarm for alarm in health["alarms"] if alarm["version"] in shown],
-        "all_alarms": len(health["alarms"]), "silent": asked_nothing,
+        "all_alarms": len(health["alarms"]), "silent": silent,
         "earlier": versions[at - 1] if at > 0 else None,
         "later": later[min(len(later), COLUMNS) - 1] if later else None,
         "problems": [f"{one['file']} cannot be read: {one['reason']}" for one in health["broken"]],
@@ -83,18 +80,19 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
 def one(site: Site, address: Address, run: RunFolder) -> Page:
     """One diagnostic: what it asks, its readings, and the rollouts behind one of them."""
     try:
-        diagnostic = diagnostic_of(run.folder, address.rest)
+        diagnostic = load_suite(run.folder).diagnostics[address.rest]
+    except KeyError:
+        raise Missing(f"unknown diagnostic '{address.rest:.60}'") from None
     except CoevolveError as error:
         raise Missing(str(error)) from None
-    stamp = site.folders.stamp(run)
-    asked = site.health.of(run, stamp)
+    asked = site.health.of(run, site.folders.stamp(run))
     findings = asked.health["findings"] if asked.health else []
     finding = next((f for f in findings if f["diagnostic"]["name"] == diagnostic.name), None)
     readings = finding["readings"] if finding else []
     version = whole(address.query, "version")
     if version is None:
         alarming = [r["version"] for r in readings if r["level"]]
-        versions = known_versions(run.folder)
+        versions = [number for number, _ in version_folders(run.folder)]
         version = (alarming or versions or [0])[-1]
     found, problem = None, ""
     if diagnostic.rollouts:

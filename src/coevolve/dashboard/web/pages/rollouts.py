@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from coevolve.dashboard.boards import Picture
+from coevolve.dashboard.boards import Picture, drawn
+from coevolve.dashboard.tasks import task_of
 from coevolve.dashboard.text import written
 from coevolve.dashboard.web.filter import SOURCES, choices, filter_of, find, one
 from coevolve.dashboard.web.folders import RunFolder
-from coevolve.dashboard.web.pages.overview import broken_files
-from coevolve.dashboard.web.pictures import draw
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.table import Table
 from coevolve.dashboard.web.transcript import turns_of
+from coevolve.domains.turns import has_turns
 
 
 def show(site: Site, address: Address) -> Page:
@@ -37,12 +37,12 @@ def show(site: Site, address: Address) -> Page:
         "found": found,
         "choices": site.of(run, ("choices", table.changes), lambda: choices(table)),
         "sources": SOURCES,
-        "problems": broken_files(table),
+        "problems": table.problems(),
     }
     return Page("web/rollouts.html", title, values, draft=not site.is_current(run, table))
 
 
-def load(site: Site, run: RunFolder, table: Table, name: str) -> dict[str, Any]:
+def load(run: RunFolder, table: Table, name: str) -> dict[str, Any]:
     found = one(table, name)
     if found is None:
         raise Missing(f"run {run.name} has no rollout {name:.100}")
@@ -51,7 +51,7 @@ def load(site: Site, run: RunFolder, table: Table, name: str) -> dict[str, Any]:
 
 def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
     """Everything that is stored of a rollout."""
-    found = load(site, run, table, name)
+    found = load(run, table, name)
     details = found["details"]
     passed, total = details.get("passed"), details.get("total")
     if not isinstance(passed, int):
@@ -76,7 +76,12 @@ def picture(site: Site, run: RunFolder, table: Table, name: str) -> Page:
     """The answer, drawn by its domain; made apart, since finding the task may take a moment."""
 
     def make() -> Picture | None:
-        return draw(site.record(run), load(site, run, table, name))
+        record, rollout = site.record(run), load(run, table, name)
+        task = task_of(record, rollout)
+        if record.domain is None or task is None or has_turns(record.domain):
+            return None
+        said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
+        return drawn(record.domain, task, said[-1] if said else "")
 
     found = site.of(run, ("picture", name), make)
     return Page("web/picture.html", f"{run.name}: {name}", {"picture": found})

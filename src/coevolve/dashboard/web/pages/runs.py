@@ -3,16 +3,8 @@
 from coevolve.dashboard.web.site import Address, Page, Site
 
 ORDER = (
-    "waiting",
-    "running",
-    "new",
-    "failed",
-    "broken",
-    "broken off",
-    "unknown",
-    "stopped",
-    "done",
-)
+    "waiting", "running", "new", "failed", "broken", "broken off", "unknown", "stopped", "done",
+)  # fmt: skip
 """What needs somebody comes first."""
 
 

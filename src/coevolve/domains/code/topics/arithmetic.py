@@ -1,14 +1,10 @@
 """Arithmetic over a list of numbers."""
 
-from coevolve.domains.code.template import Argument, Template, ints
-
-NUMBERS = (Argument("numbers", "ints"),)
+from coevolve.domains.code.template import Template, ints
 
 TEMPLATES = (
     Template(
         name="weighted_sum",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: {"p": rng.randint(2, 9), "m": rng.randint(97, 1009)},
         statement=(
             "Give the number at position i (counted from 0) the weight (i mod {p}) + 1. The "
@@ -19,13 +15,10 @@ TEMPLATES = (
 def core(numbers):
     return sum(x * (i % <<p>> + 1) for i, x in enumerate(numbers)) % <<m>>
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=40_000,
     ),
     Template(
         name="divisible_sum",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: dict(zip("kj", rng.sample(range(2, 14), 2), strict=True)),
         statement=(
             "The result is the sum of all numbers that are divisible by {k} but not by {j}, minus "
@@ -41,8 +34,6 @@ def core(numbers):
     ),
     Template(
         name="digit_powers",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: {"p": rng.randint(1, 4), "b": rng.randint(2, 16)},
         statement=(
             "Write the absolute value of each number in base {b}. The result is the sum of the "
@@ -63,8 +54,6 @@ def core(numbers):
     ),
     Template(
         name="polynomial",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: {"x": rng.randint(2, 60), "m": rng.randint(1_000, 9_999)},
         statement=(
             "The numbers are the coefficients of a polynomial, that of the highest power first. "
@@ -88,7 +77,6 @@ def core(numbers):
         total += coefficient * power
     return total % <<m>>
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=30_000,
     ),
 )

@@ -5,8 +5,6 @@ from typing import Any
 
 from coevolve.domains.code.template import Argument, Template, ints
 
-NUMBERS = (Argument("numbers", "ints"),)
-
 
 def amount(rng: random.Random, size: int, kind: str, _p: Any) -> list[Any]:
     return [{"large": size, "edge": rng.randint(0, 3)}.get(kind, rng.randint(4, 6 * size))]
@@ -23,7 +21,6 @@ TEMPLATES = (
     Template(
         name="coin_ways",
         takes=(Argument("amount", "int"),),
-        gives="int",
         draw=lambda rng: dict(zip("abc", sorted(rng.sample(range(1, 21), 3)), strict=True)),
         statement=(
             "There are coins of {a}, {b} and {c}, as many of each as needed. The result is the "
@@ -51,12 +48,9 @@ def core(amount):
 """,
         inputs=amount,
         large=60_000,
-        steps=False,
     ),
     Template(
         name="rising_by",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: {"d": rng.randint(1, 60)},
         statement=(
             "A subsequence is what is left of the list when some numbers are crossed out. The "
@@ -92,8 +86,6 @@ def core(numbers):
     ),
     Template(
         name="spaced_choice",
-        takes=NUMBERS,
-        gives="int",
         draw=lambda rng: {"g": rng.randint(1, 9), "c": rng.randint(0, 12)},
         statement=(
             "Choose any positions of the list, also none, such that any two of them are more than "
@@ -121,13 +113,11 @@ def core(numbers):
     sys.setrecursionlimit(10**6)
     return most(0)
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=20_000,
     ),
     Template(
         name="turning_path",
         takes=(Argument("table", "rows"),),
-        gives="int",
         draw=lambda rng: {"t": rng.randint(0, 30), "c": rng.randint(0, 5)},
         statement=(
             "A path goes from the top left to the bottom right cell of a table of numbers, each "
@@ -169,6 +159,5 @@ def core(table):
 """,
         inputs=table,
         large=150,
-        steps=False,
     ),
 )

@@ -42,7 +42,6 @@ TEMPLATES = (
     Template(
         name="leaper",
         takes=(GRID,),
-        gives="int",
         draw=lambda rng: {
             "a": rng.randint(0, 3),
             "b": rng.randint(1, 4),
@@ -75,12 +74,10 @@ def core(grid):
 """,
         inputs=lambda rng, size, kind, p: grid(rng, size, kind, p["wall"]),
         large=70,
-        steps=False,
     ),
     Template(
         name="components",
         takes=(NODES, EDGES),
-        gives="int",
         draw=lambda rng: {"s": rng.randint(1, 4), "m": rng.randint(1_000, 9_999)},
         statement=(
             "A graph has nodes 0 to `nodes` - 1 and undirected edges, given as pairs of nodes. "
@@ -124,12 +121,10 @@ def core(nodes, edges):
 """,
         inputs=lambda rng, size, kind, p: edges(rng, size, kind, False),
         large=12_000,
-        steps=False,
     ),
     Template(
         name="toll_roads",
         takes=(NODES, EDGES),
-        gives="int",
         draw=lambda rng: {"a": rng.randint(1, 9), "b": rng.randint(0, 9)},
         statement=(
             "Towns 0 to `nodes` - 1 are joined by one-way roads; each entry of `edges` is from, "
@@ -169,12 +164,10 @@ def core(nodes, edges):
 """,
         inputs=lambda rng, size, kind, p: edges(rng, size, kind, True),
         large=10_000,
-        steps=False,
     ),
     Template(
         name="islands",
         takes=(GRID,),
-        gives="int",
         draw=lambda rng: {
             "s": rng.randint(1, 6),
             "wall": rng.choice("#xO@"),
@@ -208,6 +201,5 @@ def core(grid):
 """,
         inputs=lambda rng, size, kind, p: grid(rng, size, kind, p["wall"]),
         large=100,
-        steps=False,
     ),
 )

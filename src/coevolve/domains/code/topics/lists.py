@@ -3,9 +3,7 @@
 import random
 from typing import Any
 
-from coevolve.domains.code.template import Argument, Template, ints
-
-NUMBERS = Argument("numbers", "ints")
+from coevolve.domains.code.template import NUMBERS, Argument, Template, ints
 
 
 def windowed(rng: random.Random, size: int, kind: str, _p: Any) -> list[Any]:
@@ -18,7 +16,6 @@ TEMPLATES = (
     Template(
         name="window_maxima",
         takes=(NUMBERS, Argument("width", "int")),
-        gives="int",
         draw=lambda rng: {"m": rng.randint(1_000, 9_999), "c": rng.randint(2, 9)},
         statement=(
             "Take the greatest number of every window of `width` numbers that follow one another "
@@ -57,8 +54,6 @@ def core(numbers, width):
     ),
     Template(
         name="pairs_modulo",
-        takes=(NUMBERS,),
-        gives="int",
         draw=lambda rng: {"k": (k := rng.randint(2, 40)), "r": rng.randrange(k)},
         statement=(
             "The result is the number of pairs of positions i < j such that the sum of the two "
@@ -81,12 +76,10 @@ def core(numbers):
             pairs += (numbers[i] + numbers[j]) % <<k>> == <<r>>
     return pairs
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=30_000,
     ),
     Template(
         name="turned_blocks",
-        takes=(NUMBERS,),
         gives="ints",
         draw=lambda rng: {
             "b": rng.randint(2, 9),
@@ -109,12 +102,10 @@ def core(numbers):
             result += [x + <<c>> for x in block]
     return result
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=20_000,
     ),
     Template(
         name="few_of_each",
-        takes=(NUMBERS,),
         gives="ints",
         draw=lambda rng: {"c": rng.randint(1, 4), "p": rng.randint(2, 30)},
         statement=(
@@ -132,7 +123,6 @@ def core(numbers):
             result.append(x)
     return result
 """,
-        inputs=lambda rng, size, kind, p: [ints(rng, size, kind)],
         large=40_000,
     ),
 )

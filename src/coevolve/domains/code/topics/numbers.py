@@ -26,7 +26,6 @@ TEMPLATES = (
     Template(
         name="divisor_sum",
         takes=(Argument("number", "int"),),
-        gives="int",
         draw=lambda rng: {
             "k": (k := rng.randint(2, 9)),
             "r": rng.randrange(k),
@@ -56,12 +55,10 @@ def core(number):
 """,
         inputs=whole,
         large=2_000_000_000,
-        steps=False,
     ),
     Template(
         name="primes_between",
         takes=(Argument("low", "int"), Argument("high", "int")),
-        gives="int",
         draw=lambda rng: {
             "k": (k := rng.randint(3, 12)),
             "r": rng.randrange(k),
@@ -96,12 +93,9 @@ def core(low, high):
 """,
         inputs=interval,
         large=200_000,
-        steps=False,
     ),
     Template(
         name="common_divisor_runs",
-        takes=(Argument("numbers", "ints"),),
-        gives="int",
         draw=lambda rng: {"g": rng.randint(1, 12), "m": rng.randint(1_000, 9_999)},
         statement=(
             "All numbers are positive. The result is the number of runs of one or more numbers "
@@ -143,7 +137,6 @@ def core(numbers):
     Template(
         name="power_sum",
         takes=(Argument("number", "int"),),
-        gives="int",
         draw=lambda rng: {"a": rng.randint(2, 99), "m": rng.randint(100, 999)},
         statement=(
             "The result is the sum of the powers {a}^0 + {a}^1 + ... + {a}^`number`, modulo {m}."
@@ -171,6 +164,5 @@ def core(number):
 """,
         inputs=whole,
         large=10**15,
-        steps=False,
     ),
 )

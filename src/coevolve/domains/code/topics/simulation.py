@@ -21,7 +21,6 @@ TEMPLATES = (
     Template(
         name="counting_out",
         takes=(Argument("people", "int"),),
-        gives="int",
         draw=lambda rng: {"k": rng.randint(2, 30), "s": rng.randint(0, 9), "c": rng.randint(1, 9)},
         statement=(
             "People 0 to `people` - 1 stand in a circle. Counting begins at person 0 and every "
@@ -47,12 +46,10 @@ def core(people):
 """,
         inputs=people,
         large=300_000,
-        steps=False,
     ),
     Template(
         name="robot",
         takes=(TEXT,),
-        gives="int",
         draw=lambda rng: {
             "a": rng.randint(1, 9),
             "b": rng.randint(1, 9),
@@ -82,12 +79,10 @@ def core(text):
 """,
         inputs=lambda rng, size, kind, p: [letters(rng, size, kind, "FFFBLR")],
         large=40_000,
-        steps=False,
     ),
     Template(
         name="round_robin",
         takes=(Argument("jobs", "ints"),),
-        gives="int",
         draw=lambda rng: {
             "q": rng.randint(1, 9),
             "c": rng.randint(0, 5),
@@ -138,7 +133,6 @@ def core(jobs):
     Template(
         name="automaton",
         takes=(TEXT, Argument("rounds", "int")),
-        gives="int",
         draw=lambda rng: {"rule": rng.randrange(1, 255), "ring": rng.choice((True, False))},
         statement=(
             "The text is a row of cells, dead (`.`) or alive (`#`). In each round all cells "
@@ -162,6 +156,5 @@ def core(text, rounds):
 """,
         inputs=automaton,
         large=1_500,
-        steps=False,
     ),
 )

@@ -3,9 +3,7 @@
 import random
 from typing import Any
 
-from coevolve.domains.code.template import Argument, Template, ints
-
-NUMBERS = Argument("numbers", "ints")
+from coevolve.domains.code.template import NUMBERS, Argument, Template, ints
 
 
 def ranges(rng: random.Random, size: int, kind: str, _p: Any) -> list[Any]:
@@ -18,7 +16,6 @@ def ranges(rng: random.Random, size: int, kind: str, _p: Any) -> list[Any]:
 TEMPLATES = (
     Template(
         name="sort_by_remainder",
-        takes=(NUMBERS,),
         gives="ints",
         draw=lambda rng: {"k": rng.randint(2, 40), "down": rng.choice((True, False))},
         statement=(
@@ -49,8 +46,6 @@ def core(numbers):
     ),
     Template(
         name="great_gaps",
-        takes=(NUMBERS,),
-        gives="int",
         draw=lambda rng: {"k": rng.randint(1, 5), "c": rng.randint(2, 40)},
         statement=(
             "Sort the different values and take the gaps between neighbours. The result is {c} "
@@ -69,7 +64,6 @@ def core(numbers):
     Template(
         name="count_in_ranges",
         takes=(NUMBERS, Argument("ranges", "rows")),
-        gives="int",
         draw=lambda rng: {"a": rng.randint(0, 12), "m": rng.randint(1_000, 9_999)},
         statement=(
             "Each entry of `ranges` is a pair low, high with low <= high. For each, count the "
@@ -100,8 +94,6 @@ def core(numbers, ranges):
     ),
     Template(
         name="wide_inversions",
-        takes=(NUMBERS,),
-        gives="int",
         draw=lambda rng: {"d": rng.randint(0, 60), "m": rng.choice((1_000_003, 99_991, 10_007))},
         statement=(
             "The result is the number of pairs of positions i < j such that the number at i is "

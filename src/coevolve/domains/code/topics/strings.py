@@ -54,7 +54,6 @@ def core(text):
 """,
         inputs=lambda rng, size, kind, p: [letters(rng, size, kind, "aab")],
         large=40_000,
-        steps=False,
     ),
     Template(
         name="two_ciphers",
@@ -76,12 +75,10 @@ def core(text):
 """,
         inputs=lambda rng, size, kind, p: [letters(rng, size, kind, LOWER)],
         large=40_000,
-        steps=False,
     ),
     Template(
         name="distinct_windows",
         takes=(TEXT, Argument("width", "int")),
-        gives="int",
         draw=lambda rng: {"d": rng.randint(2, 9), "c": rng.randint(1, 20)},
         statement=(
             "Look at every window of `width` letters that follow one another (`width` is at most "
@@ -117,7 +114,6 @@ def core(text, width):
 """,
         inputs=window,
         large=30_000,
-        steps=False,
     ),
     Template(
         name="long_words",
@@ -140,6 +136,5 @@ def core(text):
 """,
         inputs=words,
         large=8_000,
-        steps=False,
     ),
 )

@@ -7,7 +7,7 @@ import textwrap
 from math import dist
 from typing import NamedTuple
 
-from coevolve.domains.lake.draw.scene import Mark, Point, Scene, on_board
+from coevolve.domains.lake.draw.scene import Point, Scene, on_board
 
 CARD, ICE, FROST, RIM, WATER, WAVE = (
     "#fbfdfe",
@@ -81,12 +81,6 @@ def layout_of(scene: Scene, max_cell: int) -> Layout:
     width = inside + 2 * margin
     left = (width - board.width * cell) // 2
     return Layout(cell, left, margin, width, y, margin, timeline, tuple(lines))
-
-
-def label_of(mark: Mark) -> tuple[str, float]:
-    """The words on the sign of a mark, and the width of the sign."""
-    label = "t=" + ",".join(map(str, mark.times))
-    return label, 23 + 6.8 * len(label)
 
 
 def printable(words: str) -> str:

@@ -9,6 +9,7 @@ parent, one for the child and others for twins: whatever sets them apart is the 
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +19,12 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.gate import Rules, Side, better, change_of
+from coevolve.evaluation.spread import spread_of
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.plan import Plan
 from coevolve.harness.rules import GateRule
-from coevolve.loop.gate import Rules, Side, better, change_of
 from coevolve.loop.measure import gauge_of
-from coevolve.loop.noise import spread_of
 from coevolve.loop.run import first_harness
 from coevolve.loop.train import Done, Job, do, one_by_one
 from coevolve.store.jobs import Work, result_of
@@ -96,7 +97,8 @@ def null_trainings(
         parent, child, *twins = (
             gates[pick] for pick in rng.permutation(len(gates))[: 2 + rule.twins]
         )
-        spread = spread_of([change_of(parent, twin, seed) for twin in twins])
+        pairs = combinations((parent, *twins), 2)
+        spread = spread_of([change_of(one, other, seed) for one, other in pairs])
         spreads.append(spread.value)
         gained = planted(child, gain / max(1 - rate, 1e-9), rng)
         rules = Rules(rule, spread=spread, seed=derive(seed, trial))

@@ -1,14 +1,18 @@
-"""What `coevolve doctor` looks at."""
+"""`coevolve doctor`: what is installed here, and what works."""
 
+import json
 import os
 import platform
 import re
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 EXTRAS = {
     "pillow": ("draw", "GIF pictures"),
@@ -26,8 +30,6 @@ EXTRAS = {
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),
 }
-
-
 COMES_WITH = {"PIL": "pillow", "safetensors": "transformers"}
 """Packages of modules that are named otherwise."""
 
@@ -39,16 +41,36 @@ class Finding(NamedTuple):
     message: str
 
 
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
+) -> None:
+    """Look at this machine: what is installed, what works, and how to get what is missing."""
+    from coevolve.cli.show import show_finding
+
+    findings = examine()
+    if as_json:
+        print(json.dumps([finding._asdict() for finding in findings]))
+    else:
+        for finding in findings:
+            state = "missing" if finding.state == "optional" else finding.state
+            show_finding(f"{state:7}", finding.name, finding.message)
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(1)
+
+
 def examine() -> list[Finding]:
     """All findings, the basics first."""
-    basics: list[tuple[str, Callable[[], str]]] = [
-        ("python", python),
-        ("machine", machine),
-        ("compiled code", compiled_code),
-        ("solver", solver),
-        ("temporary files", temporary_files),
-    ]
-    return [*(look(name, examination) for name, examination in basics), *map(package, EXTRAS)]
+    basics: dict[str, Callable[[], str]] = {
+        "python": lambda: f"{platform.python_version()} at {sys.executable}",
+        "machine": lambda: f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "compiled code": lambda: (
+            f"numba {import_module('numba').__version__}; the first use compiles for about a "
+            "minute, then it is cached"
+        ),
+        "solver": solver,
+        "temporary files": temporary_files,
+    }
+    return [*(look(name, found) for name, found in basics.items()), *map(package, EXTRAS)]
 
 
 def look(name: str, examination: Callable[[], str]) -> Finding:
@@ -57,22 +79,6 @@ def look(name: str, examination: Callable[[], str]) -> Finding:
         return Finding(name, "ok", examination())
     except Exception as error:  # the capture point of `doctor`
         return Finding(name, "broken", f"{type(error).__name__}: {error}")
-
-
-def python() -> str:
-    return f"{platform.python_version()} at {sys.executable}"
-
-
-def machine() -> str:
-    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
-
-
-def compiled_code() -> str:
-    import numba
-
-    return (
-        f"numba {numba.__version__}; the first use compiles for about a minute, then it is cached"
-    )
 
 
 def solver() -> str:

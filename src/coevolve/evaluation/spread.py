@@ -12,9 +12,10 @@ from scipy.stats import norm, t
 
 from coevolve.evaluation.difference import TAIL, Difference
 
-GUESS, WEIGHT = 0.01, 2
-"""The spread that is guessed before anything was repeated, and how many repeats the guess is worth:
-trainings of the pocket policy that differ by their seed lie about a point apart."""
+GUESS, WEIGHT = 0.02, 0.5
+"""The spread that is guessed before anything was repeated, and how many repeats the guess is worth.
+With two twins, patches that do nothing are then kept in at most one of thirty cases, whether
+trainings lie half a point apart or ten."""
 
 
 class Spread(NamedTuple):
@@ -29,17 +30,27 @@ class Spread(NamedTuple):
         if not self.value and tail == TAIL:
             return change
         own = norm.isf(tail) / norm.isf(TAIL)
-        extra = float(t.isf(tail, WEIGHT + self.repeats)) * self.value
+        extra = float(t.isf(tail, max(1.0, WEIGHT + self.repeats))) * self.value
         low = change.mean - (((change.mean - change.low) * own) ** 2 + extra**2) ** 0.5
         high = change.mean + (((change.high - change.mean) * own) ** 2 + extra**2) ** 0.5
         return change.model_copy(update={"low": low, "high": high})
 
 
-def spread_of(repeated: Sequence[Difference]) -> Spread:
-    """What differences between trainings of the same harness tell."""
-    beyond = [one.mean**2 - measured(one) ** 2 for one in repeated]
-    total = WEIGHT * GUESS**2 + max(0.0, sum(beyond))
-    return Spread((total / (WEIGHT + len(repeated))) ** 0.5, len(repeated))
+def spread_of(pairs: Sequence[Difference], others: Sequence[Difference] = ()) -> Spread:
+    """What differences between trainings of the same harness tell: `pairs` are those of some
+    trainings, every one with every other, `others` have no training in common."""
+    repeats = round(((1 + 8 * len(pairs)) ** 0.5 - 1) / 2)  # one less than there are trainings
+    squares = sum(map(beyond, others))
+    if pairs:
+        squares += repeats * sum(map(beyond, pairs)) / len(pairs)
+    repeats += len(others)
+    total = WEIGHT * GUESS**2 + max(0.0, squares)
+    return Spread((total / (WEIGHT + repeats)) ** 0.5, repeats)
+
+
+def beyond(change: Difference) -> float:
+    """The square of a difference, less what measuring alone brings."""
+    return change.mean**2 - measured(change) ** 2
 
 
 def measured(change: Difference) -> float:

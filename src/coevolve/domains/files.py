@@ -1,20 +1,22 @@
-"""Reading and writing JSON lines: errors name the file, the line and the fix; writes are whole."""
+"""Tasks, and other lines of JSON, read from files: errors name the file, the line and the fix."""
 
 import gzip
 import json
-import os
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
-from coevolve.cli.hub import PREFIX, read_rows
 from coevolve.core.errors import CoevolveError, UserError
+from coevolve.core.names import lookup
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.hub import PREFIX, read_rows
 
+SUITE = "suite:"
+"""Begins the name of a frozen suite, where a file could be named, too."""
 MARK = "\N{BYTE ORDER MARK}"
 """What some editors put before the first line of a file."""
 
@@ -101,27 +103,8 @@ def at_line(path: Path, number: int) -> Iterator[None]:
         raise UserError(f"{path}, line {number}: {error}") from None
 
 
-@contextmanager
-def writing(path: Path | None) -> Iterator[TextIO]:
-    """A text file that appears only when it is complete; None is standard output.
-
-    What exists and is no regular file, such as a pipe or a device, is written to as it is.
-    """
-    if path is None or str(path) == "-":
-        yield sys.stdout
-        return
-    try:
-        path = path.resolve()
-        whole = not path.exists() or path.is_file()
-        target = path.with_name(path.name + ".partial") if whole and path.name else path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with target.open("w", encoding="utf-8") as file:
-                yield file
-            if target != path:
-                os.replace(target, path)
-        finally:
-            if target != path and target.is_file():
-                target.unlink()
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+def listed_tasks(domain: Domain, name: str) -> list[Task]:
+    """All tasks of `suite:NAME`, a frozen suite of the domain, or of a JSONL file."""
+    if name.startswith(SUITE):
+        return list(lookup("suite", name.removeprefix(SUITE), domain.suites)())
+    return list(read_tasks(domain, Path(name)))

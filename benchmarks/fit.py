@@ -28,7 +28,7 @@ WIDTHS = {"skill": 3.0, "harder": 1.5, "slope": 3.0, "spread": 0.7}
 """Standard deviations of the prior beliefs; of the spread, in its logarithm, around 1.2."""
 
 
-class Trial(NamedTuple):
+class Tried(NamedTuple):
     """What came of tasks from some knobs."""
 
     knobs: Knobs
@@ -36,7 +36,7 @@ class Trial(NamedTuple):
 
 
 class Design(NamedTuple):
-    """All trials as one table: a row per kind of tasks."""
+    """All that was tried as one table: a row per kind of tasks."""
 
     names: list[str]
     """Of shares, then of slopes."""
@@ -50,9 +50,9 @@ class Design(NamedTuple):
     attempts: Numbers
 
 
-def fit(trials: Sequence[Trial]) -> Trainee:
-    """The trainee that explains the trials best."""
-    design = laid_out(trials)
+def fit(tried: Sequence[Tried]) -> Trainee:
+    """The trainee that explains best what came of it."""
+    design = laid_out(tried)
     start = np.zeros(2 + len(design.names))
     found = minimize(loss, start, args=(design,), method="L-BFGS-B")
     return trainee_of(found.x, design)
@@ -91,13 +91,13 @@ def loss(values: Numbers, design: Design) -> float:
     return float(-told.sum() + 0.5 * ((values / widths) ** 2).sum())
 
 
-def laid_out(trials: Sequence[Trial]) -> Design:
+def laid_out(tried: Sequence[Tried]) -> Design:
     """Which parameters there are, and how each row depends on them."""
     shares: dict[str, None] = {}
     slopes: dict[str, None] = {}
     rows: list[dict[str, float]] = []
     counts = []
-    for knobs, cells in trials:
+    for knobs, cells in tried:
         labels = [k.label[0] for k in knobs.space.knobs.values() if k.group and k.label]
         found = {tuple(c.labels.items()): c for c in merged(cells, list(dict.fromkeys(labels)))}
         for kind in kinds(knobs):

@@ -20,14 +20,13 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.difference import TAIL, Difference, by_task, paired
+from coevolve.evaluation.spread import Spread
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import Objective
 from coevolve.harness.rules import GateRule, Protection
-from coevolve.harness.version import Verdict
-from coevolve.loop.noise import Spread
-from coevolve.store.phases import Moved
+from coevolve.harness.version import Moved, Verdict
 
 SCORES: dict[str, Callable[[Rollout], float]] = {
     "valid": lambda rollout: float(rollout.outcome.valid),

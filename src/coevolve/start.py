@@ -13,10 +13,15 @@ from coevolve.domains.base import Domain
 from coevolve.engineers.base import Engineer
 from coevolve.engines.base import Engine, Observe
 from coevolve.harness.plan import Plan, load_plan, make_plan
-from coevolve.loop.create import Own, create, reopen
+from coevolve.loop.create import More, Own, create, reopen
+from coevolve.loop.final import final as open_test
 from coevolve.loop.loop import run_loop
+from coevolve.loop.measure import gauge_of
 from coevolve.loop.run import Run, Say, quiet
-from coevolve.store.lineage import Lineage
+from coevolve.store.ledger import Ledger
+from coevolve.store.lineage import Lineage, plan_of
+from coevolve.store.paths import Paths
+from coevolve.store.phases import Final
 
 
 class Outcome(NamedTuple):
@@ -57,16 +62,25 @@ def resume(
     folder: str | Path,
     *,
     versions: int | None = None,
+    steps: int | None = None,
     engineers: Sequence[Engineer] = (),
     domain: Domain | None = None,
     engine: Engine | None = None,
     observe: Observe | None = None,
     say: Say = quiet,
 ) -> Outcome:
-    """Go on with a run that was broken off, or give it more versions than were planned. Engineers
-    and a domain of one's own have to be given again."""
-    own = Own(engineers, domain)
-    return finished(reopen(Path(folder), observe, say, engine, versions=versions, own=own))
+    """Go on with a run that was broken off, or give it more versions than were planned, or those
+    that are to come more steps. Engineers and a domain of one's own have to be given again."""
+    own, more = Own(engineers, domain), More(versions, steps)
+    return finished(reopen(Path(folder), observe, say, engine, more=more, own=own))
+
+
+def final(folder: str | Path, tasks: int = 1_000, *, domain: Domain | None = None) -> Final:
+    """Open the test split of a run that has ended, once: its first and its last policy on tasks
+    that decided nothing. Every later call returns what the first one found."""
+    with Ledger.open(Path(folder).resolve()) as ledger:
+        gauge = gauge_of(plan_of(ledger), Paths(ledger.folder), domain)
+        return open_test(ledger, gauge, tasks)
 
 
 def finished(run: Run) -> Outcome:

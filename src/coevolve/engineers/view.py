@@ -1,0 +1,90 @@
+"""What engineers may see of a lineage, put together from its record."""
+
+from coevolve.domains.base import Domain
+from coevolve.engineers.base import Past, Refused, View
+from coevolve.engineers.situation import ancestry
+from coevolve.harness.patch import FACTORS, patched
+from coevolve.store.lineage import Lineage, Node
+from coevolve.store.phases import Diagnose
+
+
+def view_of(lineage: Lineage, domain: Domain, generation: int, found: Diagnose, note: str) -> View:
+    """For engineers that are to patch the parent that was diagnosed."""
+    plan, harness = lineage.plan, lineage.harness(found.parent)
+    measured = {node.number: past_of(node) for node in lineage.nodes}
+    return View(
+        domain.space,
+        domain.space.project(harness.knobs),
+        tuple(measured[number] for number in line(lineage, found.parent)),
+        {
+            "round": generation - 1, "rounds": plan.versions, "steps": plan.recipe.steps,
+            "recipe": harness.recipe.model_dump(), "reward": dict(domain.components),
+        },
+        note,
+        reach=plan.reach,
+        domain=domain.name,
+        components=domain.components,
+        parent=lineage.versions[found.parent or 0],
+        versions=tuple(lineage.versions),
+        refused=refused_before(lineage),
+        measured=measured,
+        findings=found.findings,
+        factors=plan.factors,
+        failures=lineage.failures,
+        switch=failed_layers(lineage),
+    )  # fmt: skip
+
+
+def line(lineage: Lineage, parent: int | None) -> list[int]:
+    """The versions from the first to the parent, and those that failed as patches of knobs, or with
+    nothing changed, beside them: an engineer of knobs learns nothing from the others."""
+    versions = lineage.versions
+    way = set() if parent is None else set(ancestry(versions, parent))
+    return [
+        one.number
+        for one in versions
+        if one.number in way
+        or (not one.valid and (one.patch is None or one.patch.factor == "knobs")
+            and (one.parent is None or one.parent in way))
+    ] or [0]  # fmt: skip
+
+
+def past_of(node: Node) -> Past:
+    """A version as engineers see it."""
+    version, train, dev = node.version, node.train, node.dev
+    assert train
+    assert dev
+    return Past(
+        number=version.number,
+        knobs=dict(version.harness.knobs),
+        dev=dev.cells,
+        train=train.cells,
+        cases=dev.cases,
+        engineer=version.author,
+        explanation=version.patch.hypothesis if version.patch else "",
+        verdict="kept" if version.valid else "reverted",
+    )
+
+
+def refused_before(lineage: Lineage) -> tuple[Refused, ...]:
+    """Patches that a backtest has refused, with what they would have come to."""
+    found = []
+    for generation in lineage.generations:
+        if not generation.tests or not generation.diagnose:
+            continue
+        before = lineage.harness(generation.diagnose.parent)
+        for one in generation.tests.tried:
+            if one.refused and one.backtest and not one.backtest.passed:
+                harness = patched(before, one.patch)
+                found.append(Refused(patch=one.patch, words=one.refused, harness=harness))
+    return tuple(found)
+
+
+def failed_layers(lineage: Lineage) -> tuple[str, ...]:
+    """After three failures in a row: the layers of what failed, to switch away from."""
+    failures = lineage.failures
+    if failures < 3:
+        return ()
+    tried = [one.patch.factor for one in lineage.versions if one.patch and not one.valid]
+    tried += [one.patch.factor for one in refused_before(lineage)]
+    return tuple(dict.fromkeys(FACTORS[factor][0] for factor in reversed(tried[-failures:])))

@@ -1,0 +1,130 @@
+"""What engines that keep a stage in a folder share: its description, its checks, its steps so far.
+
+Invariant: a folder holds one stage; what would make it another one is named and refused.
+"""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from coevolve.core.errors import EngineError, UserError
+from coevolve.core.seeds import digest
+from coevolve.core.splits import Split, check_split
+from coevolve.core.task import Task
+from coevolve.domains.base import Domain
+from coevolve.domains.registry import get_domain
+from coevolve.engines.base import Observe, Progress, Stage, recorded_model
+from coevolve.harness.expression import expression
+from coevolve.harness.reward import FACTS
+from coevolve.policies.models import weights_of
+
+Line = dict[str, Any]
+"""A step that is done, with its metrics."""
+
+
+def domains_of(names: Iterable[str], known: dict[str, Domain] | None = None) -> dict[str, Domain]:
+    """Domains by name; those in `known` need not be registered."""
+    own = known or {}
+    return {name: own[name] if name in own else get_domain(name) for name in dict.fromkeys(names)}
+
+
+def components_of(domains: dict[str, Domain]) -> dict[str, str]:
+    """Named reward components of all domains that are trained on."""
+    return {k: meaning for one in domains.values() for k, meaning in one.components.items()}
+
+
+def check_stage(stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain]) -> None:
+    """Refuse tasks of other splits, and a reward of what nobody measures."""
+    for task in tasks:
+        check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
+    expression(stage.reward).check(FACTS | components_of(domains))
+
+
+def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
+    """A stage as JSON values, without what does not change its outcome, and with what is behind
+    the names in it."""
+    return {
+        **stage.model_dump(mode="json", exclude={"folder", "root"}),
+        "model": recorded_model(stage),
+        "weights": weights_of(stage.model),
+        "tasks": digest(*(task.id for task in tasks)).hex(),
+    }
+
+
+def another_stage(folder: Path, different: Sequence[str]) -> UserError:
+    return UserError(
+        f"{folder} holds another stage (different: {', '.join(different)}); give another folder, "
+        "or delete this one"
+    )
+
+
+def no_stage(folder: Path, names: Sequence[str]) -> UserError:
+    return UserError(
+        f"{folder} holds other things than a stage ({', '.join(names[:3])}); give a folder that is "
+        "new or empty"
+    )
+
+
+def policy_gone(folder: Path, policy: Path) -> EngineError:
+    return EngineError(
+        f"the stage in {folder} is done, but its {policy} is gone; delete the folder to train it "
+        "again"
+    )
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A JSON object that was written whole."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"there is no {path}; give the folder of a stage") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise EngineError(f"{path} is damaged; delete {path.parent} to train it again")
+    return found
+
+
+def read_steps(file: Path) -> list[Line]:
+    """The steps in a file so far, up to a line that is not whole."""
+    found: list[Line] = []
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(values, dict) or not isinstance(values.get("step"), int):
+            break
+        found.append(values)
+    return found
+
+
+def numbers(line: Line) -> dict[str, float]:
+    """The metrics of a step that are numbers."""
+    return {
+        name: float(value)
+        for name, value in line.items()
+        if name != "step" and isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+class Follower:
+    """Passes on the steps that another process writes down."""
+
+    def __init__(self, file: Path, steps: int, observe: Observe | None) -> None:
+        self.file, self.steps, self.observe = file, steps, observe or (lambda _progress: None)
+        self.first = self.seen = len(read_steps(file))
+        self.began = time.monotonic()
+
+    def look(self) -> float:
+        """Tell what is new; returns the seconds since the beginning."""
+        lines, spent = read_steps(self.file), time.monotonic() - self.began
+        pace = spent / max(1, len(lines) - self.first)
+        for line in lines[self.seen :]:
+            step = line["step"]
+            self.observe(Progress(step, self.steps, numbers(line), pace * (self.steps - step)))
+        self.seen = len(lines)
+        return spent
