@@ -1,7 +1,11 @@
 """`coevolve compare` end to end: a small real comparison, its files, and what it refuses."""
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import coevolve
@@ -54,6 +58,68 @@ def test_a_small_comparison(tmp_path: Path) -> None:
     assert "plan.recipe.steps 2, not 3" in other.stderr
 
 
+KINDS = """
+name = "kinds"
+seeds = 1
+tasks = 24
+[plan]
+versions = 4
+factors = ["all"]
+reach = 1.0
+knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5, "agents2.share" = 1.0 }
+recipe = { steps = 3, tasks = 4, group = 4, max_tokens = 64 }
+backtest = { tasks = 8, samples = 2 }
+gate = { repeats = 1, twins = 1 }
+[plan.target]
+dev = 24
+gate = 24
+temperature = 1.0
+max_tokens = 64
+knobs = { "size3.data_ratio" = 0.5, "size4.data_ratio" = 0.5 }
+[arms]
+fixed = { engineers = ["fixed"], factors = ["knobs"] }
+tree = { engineers = ["rules"], start_from = "base", accept = "better", versions = 3 }
+search = { engineers = ["random-search"], start_from = "base", accept = "better", versions = 3 }
+score-only = { engineers = ["rules"], start_from = "base", accept = "higher", width = 2 }
+"""
+
+
+def table_of(folder: Path) -> list[dict[str, Any]]:
+    """What a comparison came to, without how long it took."""
+    rows: list[dict[str, Any]] = json.loads((folder / "comparison.json").read_text())["table"]
+    for row in rows:
+        del row["totals"]["seconds"]
+    return rows
+
+
+@pytest.mark.slow
+def test_rounds_trees_and_searches_in_one_table_and_kills_change_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    (tmp_path / "kinds.toml").write_text(KINDS)
+    words = ("compare", tmp_path / "kinds.toml", "--at-once", "2")
+    whole = coevolve(*words, "-o", tmp_path / "whole", timeout=1_200)
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    rows = table_of(tmp_path / "whole")
+    assert {row["arm"] for row in rows} == {
+        "untrained", "fixed", "tree", "search", "score-only",
+    }  # fmt: skip
+    killed = 0
+    for phase in ("versions/00/train.json", "versions/01/train.json", "versions/02/dev.json"):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "coevolve", *words, "-o", tmp_path / "killed"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        while process.poll() is None and not list((tmp_path / "killed").glob(f"*/seed-0/{phase}")):
+            time.sleep(0.05)
+        killed += process.poll() is None
+        process.kill()
+        process.wait()
+    assert killed
+    again = coevolve(*words, "-o", tmp_path / "killed", timeout=1_200)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert table_of(tmp_path / "killed") == rows
+
+
 def said_by(*words: str) -> str:
     """What a command prints, in this process."""
     return CliRunner().invoke(app, ["compare", *words], catch_exceptions=False).stdout
@@ -69,7 +135,7 @@ def test_what_would_run_is_shown() -> None:
     assert "random-unguarded" in shown
     assert "4,608" in shown
     listed = json.loads(said_by("--list", "--json"))
-    assert set(listed) == {"main", "language", "context", "gate", "adversaries"}
+    assert set(listed) == {"main", "language", "context", "gate", "adversaries", "kinds"}
 
 
 @pytest.mark.parametrize(

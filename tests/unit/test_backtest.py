@@ -15,10 +15,12 @@ from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
 from coevolve.harness.patch import patched
+from coevolve.harness.version import Version
 from coevolve.loop import backtest
 from coevolve.loop.propose import Design
-from coevolve.loop.run import Run
+from coevolve.loop.run import Run, first_harness
 from coevolve.store.cells import cells_of, merged
+from coevolve.store.lineage import Node
 from coevolve.store.phases import Tests as Backtests
 
 SPACE = get_domain("lake").space
@@ -40,8 +42,11 @@ def answers(rates: dict[int, float], tasks: int, seed: int, samples: int = 4) ->
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run that has not begun: its first policy is the parent."""
-    return make_run(tmp_path / "run", factors=["all"])
+    """A run whose first version was not kept: its first policy is the parent."""
+    found = make_run(tmp_path / "run", factors=["all"])
+    harness = first_harness(found.plan, found.gauge)
+    found.lineage.nodes.append(Node(Version(number=0, parent=None, harness=harness)))
+    return found
 
 
 def design(run: Run, author: str, holes: float) -> Design:

@@ -15,7 +15,6 @@ from coevolve.backtests.patch import Answer, backtest_patch, replayed
 from coevolve.backtests.replay import read_stored
 from coevolve.backtests.reward import Ways, measured
 from coevolve.backtests.sampling import dead_curve, extrapolated
-from coevolve.backtests.sweep import sweep, table
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
@@ -312,25 +311,6 @@ def test_the_same_filters_keep_the_same(
     assert keep.tolist() == replayed(stored, harness)[0].tolist()
     assert not any(flag and one.stop == "length" for flag, one in zip(keep, kept, strict=True))
     assert not signal.advantages[~keep].any()
-
-
-def test_sweeps_give_a_row_per_value(tmp_path: Path) -> None:
-    keep_training(tmp_path, mixed(random.Random(10), 100))
-    stored = read_stored(tmp_path, 0, CODE.components)
-    rule = BacktestRule()
-    grid = [0.05, 0.2, 0.4, 0.49]
-    filters = patch("filters", [{"kind": "spread", "least": "{x}"}])
-    rows = table(sweep(filters, grid, root(), stored, CODE, rule))
-    assert [row["x"] for row in rows] == grid
-    left = [row["data_left"] for row in rows]
-    assert left == sorted(left, reverse=True)
-    assert left[-1] < 0.5
-    assert not rows[-1]["passed"]
-    rewards = patch("reward", "reward - {x} * tokens")
-    rows = table(sweep(rewards, [0.0001, 0.01], root(), stored, CODE, rule))
-    assert rows[0]["violations_after"] < rows[1]["violations_after"]
-    with pytest.raises(UserError, match="in the place of the number"):
-        sweep(patch("reward", "reward"), grid, root(), stored, CODE, rule)
 
 
 def test_limits_of_tokens(tmp_path: Path) -> None:
