@@ -103,8 +103,9 @@ def test_what_is_lost_while_it_is_being_served(root: Path) -> None:
     row = as_json(web, "/runs/tree/rollouts", source="train")["found"]["rows"][0]
     shutil.rmtree(root / "tree" / "versions" / "00" / "stage" / "rollouts")
     answer = web.get(f"/runs/tree/rollouts/{row['id']}")
-    assert answer.status_code == 400
-    assert "step-000000-0.parquet" in answer.text
+    # The page knows the file still, or, where the request came late, has noticed that it is gone.
+    assert answer.status_code in (400, 404)
+    assert answer.status_code == 404 or "step-000000-0.parquet" in answer.text
     shutil.rmtree(root / "tree")
     time.sleep(0.35)
     assert web.get("/runs/tree").status_code == 404
