@@ -24,6 +24,17 @@ def replace_file(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
+HERE = "run:"
+"""Begins the name of what lies in the folder of its run."""
+
+
+def name_in(folder: Path, place: str) -> str:
+    """A place as it is recorded: relative where it lies in a folder that may be moved."""
+    path = Path(place)
+    inside = path.is_absolute() and path.is_relative_to(folder)
+    return f"{HERE}{path.relative_to(folder)}" if inside else place
+
+
 def settle(folder: Path) -> None:
     """Have everything in a folder on the disk, where a power cut leaves it."""
     for path in (*folder.rglob("*"), folder):

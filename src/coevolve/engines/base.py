@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
+from coevolve.core.files import name_in
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
@@ -46,10 +47,7 @@ class Stage(Value):
 
 def recorded_model(stage: Stage) -> str:
     """The policy that a stage starts from, as it is recorded: the same wherever its run lies."""
-    path = Path(stage.model)
-    if stage.root and path.is_absolute() and path.is_relative_to(stage.root):
-        return f"run:{path.relative_to(stage.root)}"
-    return stage.model
+    return name_in(stage.root, stage.model) if stage.root else stage.model
 
 
 def order(available: int, wanted: int, seed: int) -> list[int]:

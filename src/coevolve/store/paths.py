@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import HERE, name_in
 
 
 class Paths(NamedTuple):
@@ -63,9 +64,7 @@ class Paths(NamedTuple):
 
     def name(self, policy: str) -> str:
         """A policy as it is recorded: relative where it lies in the run."""
-        path = Path(policy)
-        inside = path.is_absolute() and path.is_relative_to(self.folder)
-        return f"{HERE}{path.relative_to(self.folder)}" if inside else policy
+        return name_in(self.folder, policy)
 
     def find(self, name: str) -> str:
         """A recorded policy as the path where it lies now."""
@@ -80,10 +79,6 @@ class Paths(NamedTuple):
                 "it again, to the same weights where the stage is deterministic"
             )
         return place
-
-
-HERE = "run:"
-"""Begins the name of a policy that lies in the folder of its run."""
 
 
 def version_place(number: int) -> str:

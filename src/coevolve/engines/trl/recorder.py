@@ -4,10 +4,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from coevolve.core.rollout import Message, Outcome, Rollout
+from coevolve.core.rollout import Message, Rollout
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.domains.turns import Episode, has_turns, turn_limit
+from coevolve.domains.turns import Episode, begin
 from coevolve.engines.stage import components_of
 from coevolve.evaluation.judge import each, judge, record
 from coevolve.harness.reward import shaped
@@ -25,19 +25,6 @@ class Attempt(NamedTuple):
     episode: Episode | None = None
 
 
-class SingleTurn:
-    """A task of one turn as an episode, so that it can be mixed with tasks of several."""
-
-    def __init__(self, domain: Domain, task: Task) -> None:
-        self.domain, self.task = domain, task
-
-    def reply(self, text: str) -> str | None:
-        return None
-
-    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
-        return self.domain.verify(self.task, text, tokens)
-
-
 class Recorder:
     """Turns attempts into rollouts; what is recorded is what the reward was computed from."""
 
@@ -51,10 +38,7 @@ class Recorder:
 
     def begin(self, task: Task) -> tuple[Episode, int]:
         """A fresh episode and the most turns it may take."""
-        domain = self.domains[task.domain]
-        if not has_turns(domain):
-            return SingleTurn(domain, task), 1
-        return domain.begin(task), turn_limit(domain, task)
+        return begin(self.domains[task.domain], task)
 
     def score(self, attempts: list[Attempt], step: int, groups: list[int]) -> list[Rollout]:
         """The rollouts of one step, on their way to disk, each with the number of its group."""
