@@ -28,7 +28,7 @@ from coevolve.domains.openenv.declaration import TOKEN, Resources
 from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.domains.openenv.trials import Solution, solutions, started
 from coevolve.domains.registry import get_domain, members
-from coevolve.engineers.frontier import FrontierEngineer
+from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
 from coevolve.harness.plan import make_plan
@@ -375,7 +375,8 @@ def test_a_run_makes_a_served_domain_of_several_turns_harder(served, tmp_path: P
     gauge = Gauge(plan, served, lambda name: (ScriptedPolicy(served, name), ""))
     ledger = Ledger.create(tmp_path / "run", plan.model_dump(mode="json"))
     work = one_by_one(Pretended(), gauge, None)
-    lineage = run_loop(Run(plan, ledger, gauge, lambda _: {"frontier": FrontierEngineer}, work))
+    engineers = {"frontier": ENGINEERS["frontier"]}
+    lineage = run_loop(Run(plan, ledger, gauge, lambda _: engineers, work))
     assert [one.verdict for one in lineage.versions] == ["kept", "kept"]
     high = [one.harness.knobs["high"] for one in lineage.versions]
     assert high[1] > high[0] == served.space.defaults()["high"]

@@ -321,7 +321,7 @@ def test_engineers_have_names(tmp_path):
     found, loaded = made(tmp_path, {"engineers": NAMES, "factors": ["all"], "policy": "greedy"})
     assert [one.name for one in found.values()] == list(found) == list(NAMES)
     kinds = [type(found[name]).__name__ for name in NAMES[:4]]
-    assert kinds == ["RulesEngineer", "FrontierEngineer", "Harmful", "GridSearch"]
+    assert kinds == ["RulesEngineer", "RuleEngineer", "Harmful", "GridSearch"]
     assert {type(found[name]) for name in NAMES[4:]} == {AgentEngineer}
     assert loaded == ["the checkpoint", "greedy", "smollm2", "some/model"]
     plan = make_plan({"engineers": ["ruels"]}, "test")

@@ -10,7 +10,7 @@ from populations import patch
 from pretended import SMALL, make_run
 from test_gate import attempt
 
-from coevolve.backtests.probe import INCUMBENT, Candidate, forgotten, measure
+from coevolve.backtests.knobs import INCUMBENT, forgotten, measure
 from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
@@ -163,7 +163,7 @@ def test_switched_off_it_takes_the_first_proposal(run: Run) -> None:
 
 def test_what_is_in_force_is_neither_better_nor_worse_than_itself() -> None:
     rollouts = answers({3: 0.5}, 40, 1)
-    found = measure(Candidate(INCUMBENT, SPACE.defaults()), rollouts, rollouts, 0)
+    found = measure(rollouts, rollouts, 0, INCUMBENT)
     assert (found.better, found.forgotten.successes) == (0.5, 0)
     assert found.alive.n == 40
     assert found.signal.low < found.signal.mean < found.signal.high

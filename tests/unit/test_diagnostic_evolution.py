@@ -10,16 +10,20 @@ import pytest
 from populations import keep_training, mixed, patch
 from scipy.stats import mannwhitneyu
 
-from coevolve.diagnostics.files import as_toml, keep_trials, refused_trials
-from coevolve.diagnostics.grid import grid
+from coevolve.diagnostics.grid import agreement, from_grid, grid
 from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.need import needs_diagnostic
-from coevolve.diagnostics.replay import replay
-from coevolve.diagnostics.screen import agreement, from_grid
-from coevolve.diagnostics.separation import Readings, alike, labels_of, least_p_value, separations
-from coevolve.diagnostics.suite import load_suite, read_file
-from coevolve.diagnostics.thresholds import best_cut, cut_p_value
-from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
+from coevolve.diagnostics.separation import (
+    Readings,
+    alike,
+    best_cut,
+    cut_p_value,
+    labels_of,
+    least_p_value,
+    separations,
+)
+from coevolve.diagnostics.suite import as_toml, keep_trials, load_suite, read_file, refused_trials
+from coevolve.diagnostics.trials import Occasion, replay, try_diagnostics, try_threshold
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import DiagnosticRule
@@ -137,7 +141,7 @@ def test_thresholds_lie_between_good_and_bad() -> None:
     cut = best_cut(readings, labels, "above")
     assert cut is not None
     assert cut.threshold == pytest.approx(0.45)
-    assert cut.told == 1
+    assert cut.gap == 1
     assert cut_p_value(readings, labels, "above", 0) == pytest.approx(1 / 252)
     assert best_cut(readings, dict.fromkeys(labels, True), "above") is None
     rng = np.random.default_rng(3)

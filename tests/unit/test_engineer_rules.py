@@ -10,18 +10,11 @@ from views import by_size, cell, finished, three_sizes, view
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knob, KnobSpace
 from coevolve.domains.lake.knobs import SPACE
-from coevolve.engineers.bandit import BanditEngineer
 from coevolve.engineers.base import MOST_WORDS, Edit, View, change_knobs, proposal_of
-from coevolve.engineers.ceiling import CeilingEngineer
-from coevolve.engineers.fixed import FixedEngineer
-from coevolve.engineers.frontier import MAINTENANCE, FrontierEngineer
-from coevolve.engineers.learnability import LearnabilityEngineer
-from coevolve.engineers.random_knobs import RandomEngineer
+from coevolve.engineers.frontier import MAINTENANCE
 from coevolve.engineers.reach import apply, edited, with_edits, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import evidence, standing
-from coevolve.engineers.target import TargetEngineer
-from coevolve.engineers.uniform import UniformEngineer
 from coevolve.harness.proposal import Proposal
 
 TOY = KnobSpace(
@@ -167,43 +160,46 @@ def test_unknown_engineers_are_answered_with_the_nearest():
 
 def test_fixed_keeps_everything():
     seen = mixed_view()
-    assert proposed(FixedEngineer(), seen) is seen.incumbent
+    assert proposed(make_engineer("fixed"), seen) is seen.incumbent
 
 
 def test_random_follows_the_seed_and_the_round():
     seen = mixed_view()
-    (one,), (two,) = RandomEngineer().propose(seen, 1), RandomEngineer().propose(seen, 2)
+    (one,), (two,) = (
+        make_engineer("random").propose(seen, 1),
+        make_engineer("random").propose(seen, 2),
+    )
     assert one.patch.value != two.patch.value
     later = seen._replace(history=(*seen.history, finished(1)))
-    assert RandomEngineer().propose(later, 1)[0].patch.value != one.patch.value
+    assert make_engineer("random").propose(later, 1)[0].patch.value != one.patch.value
 
 
 def test_uniform_shares_out_evenly_and_leaves_difficulty_alone():
     skewed = SPACE.parse(
         {"size3.data_ratio": 0.9, "size12.data_ratio": 0.1, "size3.hole_ratio": 0.4}
     )
-    result = proposed(UniformEngineer(), view(knobs=skewed))
+    result = proposed(make_engineer("uniform"), view(knobs=skewed))
     assert [share(result, size) for size in (3, 7, 10, 12)] == pytest.approx([1 / 9] * 4)
     assert share(result, 11) == 0
     assert result["size3.hole_ratio"] == 0.4
 
 
 def test_learnability_prefers_even_odds():
-    result = proposed(LearnabilityEngineer(), mixed_view())
+    result = proposed(make_engineer("learnability"), mixed_view())
     assert share(result, 4) > 0.5
     assert share(result, 3) > 0.06
     assert share(result, 5) > 0.06
 
 
 def test_learnability_trusts_few_rollouts_less():
-    few = proposed(LearnabilityEngineer(), mixed_view(n=2))
-    many = proposed(LearnabilityEngineer(), mixed_view(n=600))
+    few = proposed(make_engineer("learnability"), mixed_view(n=2))
+    many = proposed(make_engineer("learnability"), mixed_view(n=600))
     assert share(few, 4) < share(many, 4)
 
 
 def test_learnability_takes_dev_where_there_was_no_training():
     result = proposed(
-        LearnabilityEngineer(), view(finished(dev=by_size(MIXED)), knobs=three_sizes())
+        make_engineer("learnability"), view(finished(dev=by_size(MIXED)), knobs=three_sizes())
     )
     assert max((3, 4, 5), key=lambda size: share(result, size)) == 4
 
@@ -218,18 +214,18 @@ def spreads(values, number=0):
 
 def test_bandit_prefers_spread_and_remembers():
     now = view(spreads({3: 0.1, 4: 0.4, 5: 0.1}), knobs=three_sizes())
-    result = proposed(BanditEngineer(), now)
+    result = proposed(make_engineer("bandit"), now)
     assert share(result, 4) / share(result, 3) == pytest.approx(math.exp(0.3 / 0.2))
     before = spreads({3: 0.4, 4: 0.1, 5: 0.1})
     both = view(before, spreads({3: 0.1, 4: 0.4, 5: 0.1}, 1), knobs=three_sizes())
-    remembered = proposed(BanditEngineer(), both)
+    remembered = proposed(make_engineer("bandit"), both)
     assert share(remembered, 5) < share(remembered, 3) == pytest.approx(share(remembered, 4))
 
 
 def test_ceiling_opens_what_comes_next_and_never_lowers():
     hard = three_sizes(**{"size5.wait_ratio": 0.95})
     rates = by_size({3: 0.2, 4: 0.95, 5: 0.95})
-    result = proposed(CeilingEngineer(), view(finished(train=rates), knobs=hard))
+    result = proposed(make_engineer("ceiling"), view(finished(train=rates), knobs=hard))
     assert share(result, 6) == pytest.approx(0.25)
     assert result["size5.hole_ratio"] == pytest.approx(0.25)
     assert result["size5.wait_ratio"] == 1
@@ -238,39 +234,41 @@ def test_ceiling_opens_what_comes_next_and_never_lowers():
 
 def test_ceiling_never_lowers_whatever_fails():
     nothing = view(finished(train=by_size({3: 0, 4: 0, 5: 0})), knobs=three_sizes())
-    assert proposed(CeilingEngineer(), nothing) is nothing.incumbent
+    assert proposed(make_engineer("ceiling"), nothing) is nothing.incumbent
     few = view(finished(train=by_size({3: 1, 4: 1, 5: 1}, n=4)), knobs=three_sizes())
-    assert share(proposed(CeilingEngineer(), few), 6) == 0
+    assert share(proposed(make_engineer("ceiling"), few), 6) == 0
 
 
 @pytest.mark.parametrize(("rates", "sign"), [({3: 1.0, 4: 0.9, 5: 0.6}, 1), ({3: 0.4, 4: 0}, -1)])
 def test_target_moves_difficulty_towards_half(rates, sign):
-    result = proposed(TargetEngineer(), view(finished(train=by_size(rates)), knobs=three_sizes()))
+    result = proposed(
+        make_engineer("target"), view(finished(train=by_size(rates)), knobs=three_sizes())
+    )
     assert sign * (result["size4.hole_ratio"] - 0.2) > 0.01
     assert sign * (1 / 3 - share(result, 3)) > 0.01
 
 
 def test_target_rests_at_half():
     seen = view(finished(train=by_size({3: 0.8, 4: 0.5, 5: 0.2})), knobs=three_sizes())
-    assert proposed(TargetEngineer(), seen) is seen.incumbent
+    assert proposed(make_engineer("target"), seen) is seen.incumbent
 
 
 def test_frontier_backs_off_the_dead_and_maintains_the_solved():
     seen = mixed_view()
-    result = proposed(FrontierEngineer(), seen)
+    result = proposed(make_engineer("frontier"), seen)
     assert share(result, 4) > 1 / 3 > share(result, 3) > share(result, 5) > 0
     assert result["size3.hole_ratio"] == pytest.approx(0.275)
     assert result["size4.hole_ratio"] == 0.2
     assert result["size5.hole_ratio"] == pytest.approx(0.125)
     for _ in range(30):
         seen = seen._replace(incumbent=result)
-        result = proposed(FrontierEngineer(), seen)
+        result = proposed(make_engineer("frontier"), seen)
     assert share(result, 3) == pytest.approx(MAINTENANCE / 3, rel=1e-3)
     assert 0 < share(result, 5) < share(result, 3)
 
 
 def test_frontier_says_why_with_numbers():
-    (proposal,) = FrontierEngineer().propose(mixed_view(), 1)
+    (proposal,) = make_engineer("frontier").propose(mixed_view(), 1)
     assert "size 5: 0 of 60 valid, 100 % of 12 groups dead: share 0.333 → 0.183" in proposal.words
     assert "size3.hole_ratio 0.2 → 0.275" in proposal.patch.hypothesis
 
@@ -278,20 +276,22 @@ def test_frontier_says_why_with_numbers():
 def test_frontier_prefers_live_groups():
     live = by_size({3: 0.5}, groups=12, dead=1)
     stale = by_size({4: 0.5, 5: 0.5}, groups=12, dead=10)
-    result = proposed(FrontierEngineer(), view(finished(train=live + stale), knobs=three_sizes()))
+    result = proposed(
+        make_engineer("frontier"), view(finished(train=live + stale), knobs=three_sizes())
+    )
     assert share(result, 3) > 1 / 3 > share(result, 4)
 
 
 def test_frontier_opens_the_next_when_all_is_solved():
     seen = view(finished(train=by_size({3: 0.9, 4: 0.9, 5: 0.9})), knobs=three_sizes())
-    result = proposed(FrontierEngineer(), seen)
+    result = proposed(make_engineer("frontier"), seen)
     assert 0.1 < share(result, 6) < 0.2
     assert result["agents3.share"] > 0
 
 
 def test_frontier_backs_off_the_dead_even_if_the_rest_is_solved():
     cells = by_size({3: 0.9, 4: 0.9, 5: 0.0})
-    result = proposed(FrontierEngineer(), view(finished(train=cells), knobs=three_sizes()))
+    result = proposed(make_engineer("frontier"), view(finished(train=cells), knobs=three_sizes()))
     assert share(result, 5) < 1 / 3 < share(result, 3)
 
 
@@ -304,10 +304,10 @@ def test_frontier_turns_round_after_a_reverted_round():
         finished(1, knobs=tried, train=by_size({3: 0.0}), verdict="reverted"),
         knobs=incumbent,
     )
-    result = proposed(FrontierEngineer(), seen)
+    result = proposed(make_engineer("frontier"), seen)
     assert result["size3.hole_ratio"] == pytest.approx(0.15)
     assert share(result, 4) < 1 / 3 < share(result, 3)
-    assert "round 1 was taken back" in FrontierEngineer().propose(seen, 1)[0].words
+    assert "round 1 was taken back" in make_engineer("frontier").propose(seen, 1)[0].words
 
 
 def test_frontier_takes_smaller_steps_after_each_reverted_round():
@@ -318,7 +318,7 @@ def test_frontier_takes_smaller_steps_after_each_reverted_round():
             finished(number + 1, knobs=three_sizes(), verdict="reverted")
             for number in range(reversals)
         ]
-        result = proposed(FrontierEngineer(), view(*history, knobs=three_sizes()))
+        result = proposed(make_engineer("frontier"), view(*history, knobs=three_sizes()))
         steps.append(result["size3.hole_ratio"] - 0.2)
     assert steps == pytest.approx([0.075, 0.0375, 0.01875])
 

@@ -61,7 +61,7 @@ def test_the_oracle_is_perfect_and_the_others_are_in_order(tasks):
 
 
 def test_policies_that_draw_are_seeded(tasks):
-    first, again = measured("random", tasks, 1).groups, measured("random", tasks, 1).groups
+    first, again = measured("random", tasks, 1).buckets, measured("random", tasks, 1).buckets
     assert first == again
     answers = [
         [

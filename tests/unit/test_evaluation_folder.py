@@ -9,7 +9,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.evaluation.attempts import attempts, cut
-from coevolve.evaluation.clusters import ClusteredTally
+from coevolve.evaluation.tally import Tally
 from coevolve.policies.base import Sampling
 from coevolve.policies.models import hash_of_weights, weights_of
 from coevolve.policies.scripted import ScriptedPolicy
@@ -48,7 +48,7 @@ def description(tasks, **changes):
 
 
 def counted(policy, tasks, folder):
-    counts = ClusteredTally()
+    counts = Tally()
     parts = folder and EvaluationFolder(folder, description(tasks))
     for rollout in attempts(DOMAIN, policy, tasks, Sampling(), samples=3, batch=8, parts=parts):
         counts.add(rollout)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from coevolve.core.rollout import Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import (
-    ClusteredTally,
     Part,
-    Sums,
     cautious,
+    clustered,
     mean_and_variance,
+    rate_by_task,
     rate_over,
     share,
 )
@@ -39,7 +39,7 @@ def rollout(task, sample, valid, size=3, reward=0.0):
 
 def tallied(table):
     """A tally of tasks, each a list of outcomes."""
-    counts = ClusteredTally()
+    counts = Tally()
     for number, outcomes in enumerate(table):
         for sample, valid in enumerate(outcomes):
             counts.add(rollout(f"t{number}", sample, valid, size=3 + number % 2, reward=valid))
@@ -56,11 +56,10 @@ def test_one_attempt_per_task_is_plain_wilson(successes, n):
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=5), max_size=30))
-def test_sums_over_tasks_tell_the_same_as_tasks(table):
+def test_counts_by_task_tell_the_same_as_tasks(table):
     right, tried = np.array([sum(one) for one in table], int), np.array(list(map(len, table)), int)
-    sums = (right.sum(), tried.sum(), right @ right, right @ tried, tried @ tried)
     parts = [Part(str(place), sum(one), len(one)) for place, one in enumerate(table)]
-    assert Sums(len(table), *map(int, sums)).rate() == pytest.approx(rate_over(parts), abs=1e-9)
+    assert rate_by_task(right, tried) == pytest.approx(rate_over(parts), abs=1e-9)
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=30))
@@ -86,7 +85,7 @@ def test_copies_of_an_attempt_add_nothing():
 
 
 def test_a_task_listed_twice_is_one_cluster():
-    counts = ClusteredTally()
+    counts = Tally()
     for _ in range(2):
         for number in range(20):
             counts.add(rollout(f"t{number}", 0, number < 10))
@@ -115,18 +114,18 @@ def test_intervals_hold_what_they_promise():
     assert 0.91 <= covered / 400 <= 0.98
 
 
-def test_groups_and_everything_else_are_those_of_a_plain_tally():
-    table = [[True, False, True], [False] * 3, [True] * 3, [False, True, False]]
-    counts, plain = tallied(table), Tally()
-    for number, outcomes in enumerate(table):
-        for sample, valid in enumerate(outcomes):
-            plain.add(rollout(f"t{number}", sample, valid, size=3 + number % 2, reward=valid))
-    for labels in ([], ["size"], ["size", "missing"]):
-        for mine, theirs in zip(counts.by(labels), plain.by(labels), strict=True):
-            assert mine.labels == theirs.labels
-            assert mine.valid[:2] == theirs.valid[:2]
-            assert (mine.reward, mine.failures) == (theirs.reward, theirs.failures)
-            assert mine.valid.high - mine.valid.low >= theirs.valid.high - theirs.valid.low
+def test_groups_are_those_of_plain_counts_with_wider_intervals():
+    counts = tallied([[True, False, True], [False] * 3, [True] * 3, [False, True, False]])
+    sizes = [({"size": 3}, 5, 6), ({"size": 4}, 1, 6)]
+    missing = [({**labels, "missing": None}, valid, n) for labels, valid, n in sizes]
+    for expected in ([({}, 6, 12)], sizes, missing):
+        found = counts.by(list(expected[0][0]))
+        for one, (labels, valid, n) in zip(found, expected, strict=True):
+            plain = wilson(valid, n)
+            assert one.labels == labels
+            assert one.valid[:2] == (valid, n)
+            assert (one.reward, one.failures) == (valid / n, {"x": n - valid})
+            assert one.valid.high - one.valid.low >= plain.high - plain.low
 
 
 def test_pass_at_k_averages_over_tasks():
@@ -137,16 +136,17 @@ def test_pass_at_k_averages_over_tasks():
 
 
 def test_rewards_have_an_interval_from_two_tasks_on():
-    assert ClusteredTally().reward_interval() is None
+    assert Tally().reward_interval() is None
     assert tallied([[True, False]]).reward_interval() is None
     low, high = tallied([[True, False], [True, True], [False, False]]).reward_interval()
-    mean, variance = mean_and_variance([Part("a", 1, 2), Part("b", 2, 2), Part("c", 0, 2)])
+    parts = [Part("a", 1, 2), Part("b", 2, 2), Part("c", 0, 2)]
+    mean, variance = mean_and_variance(*clustered(parts))
     assert mean == 0.5
     assert variance == pytest.approx(np.var([0.5, 1, 0], ddof=1) / 3)
     assert (low + high) / 2 == pytest.approx(0.5)
 
 
 def test_nothing_at_all_is_everything_possible():
-    rate = ClusteredTally().by([])[0].valid
+    rate = Tally().by([])[0].valid
     assert (rate.n, rate.low, rate.high) == (0, 0.0, 1.0)
-    assert ClusteredTally().pass_at() == {}
+    assert Tally().pass_at() == {}

@@ -16,7 +16,7 @@ from coevolve.core.splits import Split
 from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.domains.math.domain import MathDomain
 from coevolve.evaluation.difference import Difference
-from coevolve.gallery import registry
+from coevolve.gallery import run as gallery_run
 from coevolve.gallery.engine import advantages, moved
 from coevolve.gallery.math import scripts
 from coevolve.gallery.mixture import Mixture, MixturePolicy
@@ -46,19 +46,19 @@ SLOW = {
 
 
 def test_all_scenarios_are_tested_and_the_asked_for_faults_are_there() -> None:
-    assert registry.SCENARIOS.keys() == FAST.keys() | SLOW.keys()
-    assert sum(one.fault for one in registry.SCENARIOS.values()) >= 9
-    assert sum(not one.fault for one in registry.SCENARIOS.values()) >= 3
+    assert gallery_run.SCENARIOS.keys() == FAST.keys() | SLOW.keys()
+    assert sum(one.fault for one in gallery_run.SCENARIOS.values()) >= 9
+    assert sum(not one.fault for one in gallery_run.SCENARIOS.values()) >= 3
 
 
 def check(name: str, folder: Path) -> None:
-    row = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
+    row = exhibit(gallery_run.SCENARIOS[name], folder, lambda line: None)
     assert row.right, row.ours.words
     assert row.score.kept, row.score.words
     assert row.ours.by.startswith((FAST | SLOW)[name]), row.ours
     if row.trained:
         assert not row.trained.kept, row.trained.words
-    again = exhibit(registry.SCENARIOS[name], folder, lambda line: None)
+    again = exhibit(gallery_run.SCENARIOS[name], folder, lambda line: None)
     assert again.as_json() == row.as_json()  # read, not run again
     with Diagnosis(folder / name) as diagnosis:
         assert diagnosis.health(["valid_rate"]).findings[0].readings
@@ -77,13 +77,13 @@ def test_a_scenario_of_minutes(name: str, tmp_path: Path) -> None:
 
 def small(name: str, **plan: object) -> Scenario:
     """A scenario with a shorter training."""
-    found = registry.SCENARIOS[name]
+    found = gallery_run.SCENARIOS[name]
     recipe = {**found.plan["recipe"], "steps": 12, "tasks": 8, "learning_rate": 0.5}
     return found._replace(plan={**found.plan, "recipe": recipe, **plan})
 
 
 def ran(scenario: Scenario, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict]:
-    monkeypatch.setattr(registry, "SCENARIOS", {scenario.name: scenario})
+    monkeypatch.setattr(gallery_run, "SCENARIOS", {scenario.name: scenario})
     done = CliRunner().invoke(app, ["gallery", "--output", str(folder), "--json"])
     return done.exit_code, json.loads(done.stdout)
 

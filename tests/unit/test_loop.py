@@ -19,7 +19,7 @@ from coevolve.diagnostics.suite import load_suite
 from coevolve.diagnostics.versions import versions_of
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Past, View, change_knobs
-from coevolve.engineers.frontier import FrontierEngineer
+from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.patch import Patch
@@ -462,7 +462,7 @@ def test_frontier_makes_solved_math_harder(tmp_path: Path) -> None:
     gauge = Gauge(plan, math, lambda name: (ScriptedPolicy(math, name), ""))
     ledger = Ledger.create(tmp_path / "run", plan.model_dump(mode="json"))
     work = one_by_one(Ending(("oracle", "silent", "oracle")), gauge, None)
-    run = Run(plan, ledger, gauge, lambda checkpoint: {"frontier": FrontierEngineer}, work)
+    run = Run(plan, ledger, gauge, lambda checkpoint: {"frontier": ENGINEERS["frontier"]}, work)
     lineage = run_loop(run)
     assert verdicts(lineage) == ["kept", "reverted", "kept"]
     digits = [one.harness.knobs["digits"] for one in lineage.versions]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coevolve.evaluation.passk import pass_at, powers_up_to
+from coevolve.evaluation.tally import pass_at, powers_up_to
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from populations import keep_training, mixed, patch, root
 
-from coevolve.backtests.order import pairs_of, violations
 from coevolve.backtests.patch import Answer, backtest_patch, replayed
 from coevolve.backtests.replay import read_stored
-from coevolve.backtests.reward import Ways, measured
+from coevolve.backtests.reward import measured, pairs_of, violations
 from coevolve.backtests.sampling import dead_curve, extrapolated
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
@@ -113,7 +112,7 @@ def test_the_same_reward_changes_nothing(
     stored = read_stored(folder, 0, CODE.components)
     _, before = replayed(stored, Harness())
     _, after = replayed(stored, Harness(reward="reward * 3 + 1"))
-    found = measured(patch("reward", "reward * 3 + 1"), stored, Ways(before, before), CODE)
+    found = measured(patch("reward", "reward * 3 + 1"), stored, (before, before), CODE)
     assert found["revived"].value == found["killed"].value == found["advantage_change"].value == 0
     assert found["violations_after"] == found["violations_before"]
     assert found["push"].value == 0

@@ -276,7 +276,7 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     facts = as_json(web, "/runs/tree")["facts"]
     assert facts["answer"] == "no"
     assert "on the test split" in facts["sentence"]
-    assert facts["test"]["change"] == change.as_json()
+    assert facts["test"]["change"] == change.model_dump()
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:

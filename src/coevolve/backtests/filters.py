@@ -1,6 +1,6 @@
 """The backtest of filters: a stored training is replayed step by step under them."""
 
-from coevolve.backtests.numbers import CORRECT, QUANTITIES, count, moved, percent, share
+from coevolve.backtests.numbers import CORRECT, QUANTITIES, count, judged, moved, percent, share
 from coevolve.backtests.replay import Stored
 from coevolve.backtests.reward import UNCHANGED, Ways
 from coevolve.backtests.signal import change_of, over_groups, push, push_per_used
@@ -25,12 +25,7 @@ def backtest_filters(
         f"{percent(measures['data_left'])} are left; {percent(measures['successes_cut'])} "
         f"successes with signal are cut off"
     )
-    return Backtest(
-        passed=not wrong,
-        words=f"{'; '.join(wrong)} ({said})" if wrong else said,
-        prediction=predicted(patch, measures, rule),
-        measures=measures,
-    )
+    return judged(wrong, said, predicted(patch, measures, rule), measures)
 
 
 def measured(

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from coevolve.evaluation.statistics import wilson
-from coevolve.harness.backtest import Measure, Prediction
+from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers
 from coevolve.harness.patch import Patch
 
@@ -48,12 +48,10 @@ def mean(values: Numbers) -> Measure:
     """A mean over independent things with its normal interval; those that are nan do not count."""
     known = values[~np.isnan(values)]
     n = len(known)
-    if not n:
-        return Measure(value=0.0, n=0)
-    middle = float(known.mean())
-    reach = 1.96 * float(known.std(ddof=1)) / n**0.5 if n > 1 else None
-    if reach is None:
+    middle = float(known.mean()) if n else 0.0
+    if n < 2:
         return Measure(value=middle, n=n)
+    reach = 1.96 * float(known.std(ddof=1)) / n**0.5
     return Measure(value=middle, n=n, low=middle - reach, high=middle + reach)
 
 
@@ -64,25 +62,27 @@ def beyond_noise(change: Measure) -> float:
     return change.value
 
 
+def way(change: float, least: float) -> Prediction:
+    """The direction of a change, if it is large enough to predict anything by."""
+    return "up" if change >= least else "down" if change <= -least else "unclear"
+
+
 def moved(push: Measure) -> Prediction:
     """The direction of a push that is beyond noise, and more than a touch."""
-    pushed = beyond_noise(push)
-    if abs(pushed) < TOUCH:
-        return "unclear"
-    return "up" if pushed > 0 else "down"
-
-
-def turned(direction: Prediction) -> Prediction:
-    """The other way."""
-    if direction == "unclear":
-        return direction
-    return "down" if direction == "up" else "up"
+    return way(beyond_noise(push), TOUCH)
 
 
 def follows(metric: str, gained: float, least: float) -> Prediction:
     """Where a diagnostic of the signal goes when this much more signal is there."""
-    more = SIGNAL[metric]
-    return more if gained >= least else turned(more) if gained <= -least else "unclear"
+    return way(gained if SIGNAL[metric] == "up" else -gained, least)
+
+
+def judged(
+    wrong: list[str], said: str, prediction: Prediction, measures: dict[str, Measure]
+) -> Backtest:
+    """A backtest that anything wrong makes fail."""
+    words = f"{'; '.join(wrong)} ({said})" if wrong else said
+    return Backtest(passed=not wrong, words=words, prediction=prediction, measures=measures)
 
 
 def about_signal(patch: Patch) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from coevolve.backtests.filters import backtest_filters
 from coevolve.backtests.knobs import backtest_knobs
 from coevolve.backtests.replay import Stored, read_stored
-from coevolve.backtests.reward import Ways, backtest_reward, check_names
+from coevolve.backtests.reward import backtest_reward, check_names
 from coevolve.backtests.sampling import backtest_recipe
 from coevolve.backtests.signal import Signal, signal_of
 from coevolve.core.rollout import Rollout
@@ -60,8 +60,8 @@ def backtest_stored(
         return backtest_recipe(patch, stored, before, harness.recipe, rule)
     then, later = replayed(stored, after)
     if patch.factor == "reward":
-        return backtest_reward(patch, stored, Ways(before, later), domain, rule)
-    return backtest_filters(patch, stored, Ways(before, later), (keep, then), rule)
+        return backtest_reward(patch, stored, (before, later), domain, rule)
+    return backtest_filters(patch, stored, (before, later), (keep, then), rule)
 
 
 def replayed(stored: Stored, harness: Harness) -> tuple[Flags, Signal]:

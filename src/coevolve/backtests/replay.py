@@ -95,24 +95,20 @@ def numbers_in(file: Path) -> list[int]:
 
 def columns_of(table: pyarrow.Table, components: Mapping[str, object]) -> Stored:
     """A table of rollouts as columns of numbers."""
-    known = {name: column(table, name) for name in ("reward", "valid", "optimal")}
+    known = {name: numbers(table[name]) for name in ("reward", "valid", "optimal")}
     facts = {name: named(table, name) for name in components} | known
     facts |= {
-        "tokens": column(table, "completion_tokens"),
+        "tokens": numbers(table["completion_tokens"]),
         "turns": turns_in(table),
         "truncated": numbers(compute.equal(table["stop"], str(StopReason.LENGTH))),
     }
     return Stored(
-        column(table, "step").astype(np.int64),
-        np.cumsum(column(table, "sample") == 0) - 1,
+        numbers(table["step"]).astype(np.int64),
+        np.cumsum(numbers(table["sample"]) == 0) - 1,
         facts,
-        column(table, "mean_logprob"),
-        column(table, "entropy"),
+        numbers(table["mean_logprob"]),
+        numbers(table["entropy"]),
     )
-
-
-def column(table: pyarrow.Table, name: str) -> Numbers:
-    return numbers(table[name])
 
 
 def numbers(values: Any) -> Numbers:

@@ -1,8 +1,14 @@
-"""The backtest of a reward: stored rollouts are rewarded anew, as training would have done it."""
+"""The backtest of a reward: stored rollouts are rewarded anew, as training would have done it.
 
+Whether rewards put better results above worse ones, and what they pay for among equal results, is
+seen in pairs within groups, since only there are rewards compared.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coevolve.backtests.numbers import (
     CORRECT,
@@ -13,20 +19,14 @@ from coevolve.backtests.numbers import (
     beyond_noise,
     count,
     follows,
+    judged,
     mean,
     moved,
     percent,
     share,
 )
-from coevolve.backtests.order import (
-    correlation,
-    paid_among_equals,
-    pairs_of,
-    told_apart,
-    violations,
-)
 from coevolve.backtests.replay import Stored
-from coevolve.backtests.signal import Signal, change_of, highest, over_groups, push
+from coevolve.backtests.signal import Signal, centred, change_of, over_groups, push, ranges
 from coevolve.core.errors import UserError
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest, Measure, Prediction
@@ -37,6 +37,8 @@ from coevolve.harness.reward import FACTS
 from coevolve.harness.rules import BacktestRule
 from coevolve.store.cells import SAME
 
+RESULTS = ("solved", "tests", "accuracy", "passed")
+"""Reward components that say how good a result is, where a domain has them."""
 UNCHANGED = 0.01
 """Advantages that move by less, in spreads of a group, have not moved."""
 EVERYBODY = 0.98
@@ -47,12 +49,9 @@ SLIGHTLY, CLEARLY = 0.01, 0.05
 """Share of groups that must come to life, or die, for a prediction about diagnostics of the signal,
 and about the score."""
 
-
-class Ways(NamedTuple):
-    """The two ways of rewarding the same rollouts."""
-
-    before: Signal
-    after: Signal
+Rows = NDArray[np.int64]
+Ways = tuple[Signal, Signal]
+"""The two ways of rewarding the same rollouts: before, and after."""
 
 
 def backtest_reward(
@@ -68,19 +67,13 @@ def backtest_reward(
         f"{percent(measures['violations_after'])} pairs, before "
         f"{measures['violations_before'].value:.1%}"
     )
-    return Backtest(
-        passed=not wrong,
-        words=f"{'; '.join(wrong)} ({said})" if wrong else said,
-        prediction=predicted(patch, measures, bool(wrong)),
-        measures=measures,
-    )
+    return judged(wrong, said, predicted(patch, measures, bool(wrong)), measures)
 
 
 def check_names(text: str, domain: Domain) -> None:
     """Refuse an expression that training would refuse."""
-    names = expression(text).names
     expression(text).check({**FACTS, **domain.components})
-    if not names:
+    if not expression(text).names:
         raise UserError(
             f"the reward '{text[:100]}' is the same for every rollout; name a component"
         )
@@ -113,7 +106,7 @@ def measured(patch: Patch, stored: Stored, ways: Ways, domain: Domain) -> dict[s
         for when, way in (("before", before), ("after", after)):
             found[f"{name}_pay_{when}"] = paid_among_equals(pairs, way.rewards, facts[name])
     for name in sorted(expression(patch.value).names):
-        found[f"flat.{name}"] = share(flat(stored, facts[name]), groups)
+        found[f"flat.{name}"] = share((ranges(stored, facts[name]) < SAME).sum(), groups)
     if fact := QUANTITIES.get(patch.metric):
         found["push"] = push(stored, before, after, facts[fact])
     return found
@@ -123,11 +116,13 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
     """Why a reward should not be trained."""
     wrong = []
     rise = found["violations_after"].value - found["violations_before"].value
+    # Groups that die although their results differ, less those that come to life.
+    lost = found["blurred"].value - found["revived"].value / max(found["blurred"].n, 1)
     if rise > rule.most_wrong:
         wrong.append(f"worse results are newly ranked above better ones in {rise:.1%} of the pairs")
     if found["advantage_change"].value < UNCHANGED:
         wrong.append("within groups nothing changes: the same advantages as before")
-    elif blurs(found):
+    elif lost >= CLEARLY:
         wrong.append(
             f"in {percent(found['blurred'])} groups better and worse results newly earn the same"
         )
@@ -147,12 +142,6 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
         if by.value > 0.5 and by.n >= CLEARLY * found["dead_before"].n:
             wrong.append(f"of {by.n} revived groups {by.value:.0%} differ in nothing but length")
     return wrong
-
-
-def blurs(found: dict[str, Measure]) -> bool:
-    """Whether groups die whose results differ, and clearly more of them than come to life."""
-    lost = found["blurred"].value - found["revived"].value / max(found["blurred"].n, 1)
-    return lost >= CLEARLY
 
 
 def predicted(patch: Patch, found: dict[str, Measure], refused: bool) -> Prediction:
@@ -178,7 +167,7 @@ def by_length(stored: Stored, after: Signal, revived: Flags) -> Flags:
     facts, found = stored.facts, np.zeros(stored.groups, dtype=bool)
     same = np.ones(stored.groups, dtype=bool)
     for name in ("valid", "optimal"):
-        same &= highest(stored, facts[name]) + highest(stored, -facts[name]) < SAME
+        same &= ranges(stored, facts[name]) < SAME
     for name in ("tokens", "turns"):
         found |= np.abs(within(stored, after.rewards, facts[name])) >= 0.9
     return revived & same & found
@@ -186,10 +175,9 @@ def by_length(stored: Stored, after: Signal, revived: Flags) -> Flags:
 
 def within(stored: Stored, one: Numbers, other: Numbers) -> Numbers:
     """The correlation of two columns within each group; 0 where one of them is constant."""
-    sizes = over_groups(stored, np.ones(stored.n))
-    centred = [v - (over_groups(stored, v) / sizes)[stored.group] for v in (one, other)]
-    product = over_groups(stored, centred[0] * centred[1])
-    scale = np.sqrt(over_groups(stored, centred[0] ** 2) * over_groups(stored, centred[1] ** 2))
+    one, other = centred(stored, one), centred(stored, other)
+    product = over_groups(stored, one * other)
+    scale = np.sqrt(over_groups(stored, one**2) * over_groups(stored, other**2))
     return np.where(scale > SAME, product / np.where(scale > SAME, scale, 1.0), 0.0)
 
 
@@ -201,11 +189,84 @@ def commonest(values: Numbers) -> int:
 def normalised_away(stored: Stored, added: Numbers) -> float:
     """The share of what the change pays that is the same for the whole group."""
     paid = float(np.abs(added).sum())
-    middle = over_groups(stored, added) / over_groups(stored, np.ones(stored.n))
-    left = float(np.abs(added - middle[stored.group]).sum())
+    left = float(np.abs(centred(stored, added)).sum())
     return max(0.0, 1 - left / paid) if paid > 0 else 0.0
 
 
-def flat(stored: Stored, values: Numbers) -> int:
-    """Groups in which a component is the same for all."""
-    return int((highest(stored, values) + highest(stored, -values) < SAME).sum())
+class Pairs(NamedTuple):
+    """Rollouts of one group, two by two."""
+
+    one: Rows
+    other: Rows
+    """Where they are ordered, the worse."""
+    ordered: Flags
+    equal: Flags
+    """Neither result is better."""
+
+
+def pairs_of(stored: Stored, components: Mapping[str, object]) -> Iterator[Pairs]:
+    """All pairs, by how far apart the two lie."""
+    results = [stored.facts[name] for name in RESULTS if name in components]
+    largest = int(np.bincount(stored.group).max(initial=0)) if stored.n else 0
+    for distance in range(1, largest):
+        first = np.arange(stored.n - distance)
+        first = first[stored.group[first] == stored.group[first + distance]]
+        second = first + distance
+        order = compared(stored.facts["valid"], first, second)
+        order = np.where(order == 0, compared(stored.facts["optimal"], first, second), order)
+        parts = [compared(result, first, second) for result in results]
+        if parts:  # better where nothing is worse and something is better
+            least, most = np.minimum.reduce(parts), np.maximum.reduce(parts)
+            finer = np.where(least >= 0, most, np.where(most <= 0, least, np.nan))
+            order = np.where(order == 0, finer, order)
+        swapped = order < 0
+        one, other = np.where(swapped, second, first), np.where(swapped, first, second)
+        yield Pairs(one, other, np.abs(order) == 1, order == 0)
+
+
+def compared(values: Numbers, first: Rows, second: Rows) -> Numbers:
+    """1 where the first is larger, -1 where the second is."""
+    apart = values[first] - values[second]
+    return np.where(np.abs(apart) < SAME, 0.0, np.sign(apart))
+
+
+def violations(pairs: list[Pairs], rewards: Numbers) -> Measure:
+    """The share of pairs in which the worse result earns more."""
+    wrong = total = 0
+    for some in pairs:
+        wrong += int((some.ordered & (rewards[some.other] > rewards[some.one] + SAME)).sum())
+        total += int(some.ordered.sum())
+    return share(wrong, total)
+
+
+def told_apart(stored: Stored, pairs: list[Pairs], rewards: Numbers) -> Flags:
+    """Groups in which some better result earns more than a worse one, and none earns less."""
+    right, wrong = (np.zeros(stored.groups, dtype=bool) for _ in range(2))
+    for some in pairs:
+        ahead = rewards[some.one] - rewards[some.other]
+        right[stored.group[some.one[some.ordered & (ahead >= SAME)]]] = True
+        wrong[stored.group[some.one[some.ordered & (ahead <= -SAME)]]] = True
+    return right & ~wrong
+
+
+def paid_among_equals(pairs: list[Pairs], rewards: Numbers, fact: Numbers) -> Measure:
+    """The correlation of reward and fact over pairs with equal results; 0 where nothing differs."""
+    products = own = theirs = 0.0
+    n = 0
+    for some in pairs:
+        chosen = some.equal
+        earned = (rewards[some.one] - rewards[some.other])[chosen]
+        differ = (fact[some.one] - fact[some.other])[chosen]
+        products += float(earned @ differ)
+        own += float(earned @ earned)
+        theirs += float(differ @ differ)
+        n += int(chosen.sum())
+    scale = (own * theirs) ** 0.5
+    return count(products / scale if scale > 0 else 0.0, n)
+
+
+def correlation(one: Numbers, other: Numbers) -> Measure:
+    """Over all rollouts; 0 where one of them is constant."""
+    if len(one) < 2 or np.ptp(one) < SAME or np.ptp(other) < SAME:
+        return count(0.0, len(one))
+    return count(float(np.corrcoef(one, other)[0, 1]), len(one))

@@ -1,13 +1,12 @@
 """What stored rollouts say about sampling and the optimiser, without training: where they say
 nothing, the answer is `unclear`."""
 
-from collections.abc import Callable
 from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coevolve.backtests.numbers import CORRECT, SIGNAL, count, follows, mean, percent, share, turned
+from coevolve.backtests.numbers import CORRECT, SIGNAL, count, follows, mean, percent, share, way
 from coevolve.backtests.replay import Stored
 from coevolve.backtests.reward import CLEARLY, SLIGHTLY
 from coevolve.backtests.signal import Signal
@@ -19,10 +18,8 @@ from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule
 from coevolve.store.cells import SAME
 
-OPENED: dict[str, Prediction] = {
-    "entropy": "up", "entropy_left": "up", "token_logprob": "down", "duplicate_answers": "down",
-}  # fmt: skip
-"""Diagnostics of exploration, and where they go when sampling is opened up."""
+OPENED = {"entropy": 1, "entropy_left": 1, "token_logprob": -1, "duplicate_answers": -1}
+"""Diagnostics of exploration, and whether they go up or down when sampling is opened up."""
 RARE = 0.005
 """Share of answers below which being cut off is no matter."""
 FITS = 0.25
@@ -33,21 +30,23 @@ def backtest_recipe(
     patch: Patch, stored: Stored, signal: Signal, recipe: Recipe, rule: BacktestRule
 ) -> Backtest:
     """By the name of what changes."""
-    found = state_of(stored, signal)
-    special: dict[str, Callable[[], Backtest]] = {
-        "recipe.max_tokens": lambda: of_limit(patch, stored, recipe.max_tokens, rule),
-        "recipe.group": lambda: of_group(patch, stored, signal),
-        "recipe.temperature": lambda: of_opening(patch, patch.value > recipe.temperature),
-        "recipe.entropy": lambda: of_opening(patch, patch.value > recipe.entropy),
-        "recipe.clip_low": of_clip,
-        "recipe.clip_high": of_clip,
-    }
-    if patch.factor in special:
-        answer = special[patch.factor]()
-        return answer.model_copy(update={"measures": found | answer.measures})
     name = patch.factor.removeprefix("recipe.")
-    words = f"stored rollouts say nothing about {name}: only training can tell"
-    return Backtest(passed=True, words=words, prediction="unclear", measures=found)
+    match name:
+        case "max_tokens":
+            answer = of_limit(patch, stored, recipe.max_tokens, rule)
+        case "group":
+            answer = of_group(patch, stored, signal)
+        case "temperature" | "entropy":
+            answer = of_opening(patch, patch.value > getattr(recipe, name))
+        case "clip_low" | "clip_high":
+            # Clipping begins where a rollout is used again after a step. Engines use each once.
+            words = "each rollout is used once, so that no probability ratio leaves 1"
+            words = f"nothing changes: {words} and none is clipped"
+            answer = Backtest(passed=False, words=words, prediction="unclear")
+        case _:
+            words = f"stored rollouts say nothing about {name}: only training can tell"
+            answer = Backtest(passed=True, words=words, prediction="unclear")
+    return answer.model_copy(update={"measures": state_of(stored, signal) | answer.measures})
 
 
 def state_of(stored: Stored, signal: Signal) -> dict[str, Measure]:
@@ -61,25 +60,14 @@ def state_of(stored: Stored, signal: Signal) -> dict[str, Measure]:
     }
 
 
-def of_clip() -> Backtest:
-    """Clipping begins where a rollout is used again after a step. Engines use each once."""
-    return Backtest(
-        passed=False,
-        words="nothing changes: each rollout is used once, so that no probability ratio leaves 1 "
-        "and none is clipped",
-        prediction="unclear",
-    )
-
-
 def of_opening(patch: Patch, opened: bool) -> Backtest:
     """A higher temperature or entropy bonus opens the sampling; what that does to the score is
     not to be seen in what was drawn under the old one."""
-    direction = OPENED.get(patch.metric, "unclear")
     words = "sampling is opened up" if opened else "sampling is narrowed"
     return Backtest(
         passed=True,
         words=f"{words}; its effect on results cannot be seen in stored rollouts",
-        prediction=direction if opened else turned(direction),
+        prediction=way(OPENED.get(patch.metric, 0) * (1 if opened else -1), 1),
     )
 
 
@@ -138,8 +126,7 @@ def of_group(patch: Patch, stored: Stored, signal: Signal) -> Backtest:
     known = max(curve)
     now, then = curve[known], extrapolated(curve, size)
     change = then - now
-    score: Prediction = "up" if change <= -CLEARLY else "down" if change >= CLEARLY else "unclear"
-    prediction: Prediction = score if patch.metric in CORRECT else "unclear"
+    prediction = way(-change, CLEARLY) if patch.metric in CORRECT else "unclear"
     if patch.metric in SIGNAL:
         prediction = follows(patch.metric, -change, SLIGHTLY)
     worse = change >= CLEARLY

@@ -120,29 +120,28 @@ def line_of(generation: int, patch: Patch, tested: Backtest, node: Node | None) 
 def outcome(patch: Patch, predicted: Prediction, gate: Gate) -> dict[str, Any]:
     """Where the metric went, and whether that was predicted."""
     before, after = gate.moved.before, gate.moved.after
+    found = {"before": before, "after": after, "verdict": gate.verdict}
     if before is None or after is None:
-        return {"before": before, "after": after, "verdict": gate.verdict, "result": "unclear"}
+        return {**found, "result": "unclear"}
     moved: Moved = "up" if after > before else "down" if after < before else "same"
     change, result = gate.change, "hit" if moved == predicted else "miss"
     return {
-        "before": before,
-        "after": after,
+        **found,
         "moved": moved,
         "sure": patch.metric == "valid" and (change.low > 0 or change.high < 0),
-        "verdict": gate.verdict,
         "result": "unclear" if predicted == "unclear" else result,
     }
 
 
 def total_of(layer: str, lines: Sequence[Line]) -> Total:
     """Counts, and the share of predictions that came true."""
-    told = [line for line in lines if line.result in ("hit", "miss")]
-    sure = [line for line in told if line.sure]
+    predicted = [line for line in lines if line.result in ("hit", "miss")]
+    sure = [line for line in predicted if line.sure]
     return Total(
         layer=layer,
         patches=len(lines),
         refused=sum(not line.passed for line in lines),
         unclear=sum(line.result == "unclear" for line in lines),
-        hits=wilson(sum(line.result == "hit" for line in told), len(told)),
+        hits=wilson(sum(line.result == "hit" for line in predicted), len(predicted)),
         sure_hits=wilson(sum(line.result == "hit" for line in sure), len(sure)),
     )

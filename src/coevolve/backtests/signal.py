@@ -34,11 +34,9 @@ class Signal(NamedTuple):
 
 def signal_of(stored: Stored, rewards: Numbers, keep: Flags, scaled: bool = True) -> Signal:
     """Advantages within groups; `scaled` by the spread of the group, as most losses want it."""
-    sizes = sizes_of(stored)
-    middle = over_groups(stored, rewards) / sizes
-    apart = rewards - middle[stored.group]
-    variance = over_groups(stored, apart**2) / np.maximum(sizes - 1, 1)
-    live = highest(stored, rewards) + highest(stored, -rewards) >= SAME
+    apart = centred(stored, rewards)
+    variance = over_groups(stored, apart**2) / np.maximum(sizes_of(stored) - 1, 1)
+    live = ranges(stored, rewards) >= SAME
     advantages = apart / (np.sqrt(variance) + SMALLEST)[stored.group] if scaled else apart
     used = live[stored.group] & keep
     return Signal(rewards, np.where(used, advantages, 0.0), live, used)
@@ -68,8 +66,7 @@ def push_per_used(stored: Stored, before: Signal, after: Signal, fact: Numbers) 
 def standard(stored: Stored, fact: Numbers) -> Numbers:
     """Beyond the mean of its group, in standard deviations: tokens and truths by one rule."""
     spread = float(fact.std())
-    apart = fact - (over_groups(stored, fact) / sizes_of(stored))[stored.group]
-    return apart / spread if spread > 0 else np.zeros_like(fact)
+    return centred(stored, fact) / spread if spread > 0 else np.zeros_like(fact)
 
 
 def change_of(before: Signal, after: Signal) -> Measure:
@@ -86,7 +83,14 @@ def over_groups(stored: Stored, values: Numbers) -> Numbers:
     return np.bincount(stored.group, values, minlength=stored.groups).astype(np.float64)
 
 
-def highest(stored: Stored, values: Numbers) -> Numbers:
-    """Maxima by group."""
+def centred(stored: Stored, values: Numbers) -> Numbers:
+    """Beyond the mean of their group."""
+    return values - (over_groups(stored, values) / sizes_of(stored))[stored.group]
+
+
+def ranges(stored: Stored, values: Numbers) -> Numbers:
+    """By group, how far apart its highest and lowest value are."""
+    if not stored.n:
+        return values
     starts = np.flatnonzero(np.diff(stored.group, prepend=-1))
-    return np.maximum.reduceat(values, starts) if stored.n else values
+    return np.maximum.reduceat(values, starts) - np.minimum.reduceat(values, starts)

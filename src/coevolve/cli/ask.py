@@ -4,7 +4,6 @@ Invariant: what a model wrote reaches a terminal without its control characters.
 """
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,10 +56,10 @@ def ask(
     chosen = get_domain(domain)
     choice.check_policy(chosen, policy)
     choice.check_style(chosen, style)
-    source = choice.Source("", tasks, split, None, tuple(knob or ()), seed, number)
     if tasks is None:
-        source = replace(source, split=split or "dev", count=number)
-    listed = choice.find_tasks(chosen, source)
+        listed = choice.find_tasks(chosen, "", None, split or "dev", number, knob, seed)
+    else:
+        listed = choice.find_tasks(chosen, "", tasks, split, None, knob, seed, limit=number)
     if len(listed.tasks) < number:
         raise UserError(
             f"{listed.name} has {len(listed.tasks)} tasks; --number {number} is not among them"

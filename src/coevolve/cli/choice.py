@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -51,20 +50,6 @@ KnobValues = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Source:
-    """Which tasks are asked for."""
-
-    suite: str = ""
-    tasks: Path | None = None
-    split: str = ""
-    count: int | None = None
-    knobs: tuple[str, ...] = ()
-    seed: int = 0
-    limit: int = 0
-    """Only the first so many; 0 for all."""
-
-
 class Settings(NamedTuple):
     """How tasks are attempted."""
 
@@ -101,49 +86,56 @@ class TaskList(NamedTuple):
     tasks: "list[Task]"
 
 
-def find_tasks(domain: "Domain", source: Source) -> TaskList:
-    """The tasks of a suite, a file or a split; the domain's first suite if none is named."""
-    given = [name for name in ("suite", "tasks", "split") if getattr(source, name)]
-    if "suite" in given and len(given) > 1:
-        raise UserError(f"--{given[0]} and --{given[1]} both name tasks; give one of them")
-    if (source.count is not None or source.knobs) and given != ["split"]:
+def find_tasks(
+    domain: "Domain", suite: str = "", tasks: Path | None = None, split: str = "",
+    count: int | None = None, knobs: list[str] | None = None, seed: int = 0, limit: int = 0,
+) -> TaskList:  # fmt: skip
+    """The tasks of a suite, a file or a split, the first `limit` of them or, with 0, all; the
+    domain's first suite if none is named."""
+    given = [f"--{name}" for name, value in
+             (("suite", suite), ("tasks", tasks), ("split", split)) if value]  # fmt: skip
+    if suite and len(given) > 1:
+        raise UserError(f"{given[0]} and {given[1]} both name tasks; give one of them")
+    made_of_split = given == ["--split"]
+    if (count is not None or knobs) and not made_of_split:
         raise UserError("--count and --knob make tasks of a split; add --split dev and no --tasks")
-    found = generated(domain, source) if given == ["split"] else listed(domain, source)
+    if made_of_split:
+        count = min(count or COUNT, limit or count or COUNT)
+        found = generated(domain, open_split(split), count, parse_changes(knobs or []), seed)
+    else:
+        found = listed(domain, suite, tasks, split, limit)
     if not found.tasks:
         raise UserError(f"{found.name} holds no task")
     return found
 
 
-def listed(domain: "Domain", source: Source) -> TaskList:
+def listed(domain: "Domain", suite: str, file: Path | None, among: str, limit: int) -> TaskList:
     """Tasks that exist: those of a file, or of one split in it, or of a suite."""
     from coevolve.cli.show import progress
     from coevolve.domains.files import read_tasks
 
-    if source.tasks is not None:
-        made, kind, name = read_tasks(domain, source.tasks), "tasks", str(source.tasks)
-        if source.split:
-            split = open_split(source.split)
+    if file is not None:
+        made, kind, name = read_tasks(domain, file), "tasks", str(file)
+        if among:
+            split = open_split(among)
             made = (task for task in made if task.split is split)
             name = f"{name}, {split}"
     else:
-        if not source.suite and not domain.suites:
+        if not suite and not domain.suites:
             raise UserError(f"{domain.name} has no suite; give --split dev, or --tasks FILE")
-        kind, name = "suite", source.suite or next(iter(domain.suites))
+        kind, name = "suite", suite or next(iter(domain.suites))
         made = progress(lookup("suite", name, domain.suites)(), 0, f"building {name}")
-    return TaskList(domain, name, {kind: name}, list(islice(made, source.limit or None)))
+    return TaskList(domain, name, {kind: name}, list(islice(made, limit or None)))
 
 
-def generated(domain: "Domain", source: Source) -> TaskList:
+def generated(
+    domain: "Domain", split: Split, count: int, changes: dict[str, float], seed: int
+) -> TaskList:
     """Fresh tasks of a split that may be looked at any number of times."""
     from coevolve.cli.show import progress
 
-    split = open_split(source.split)
-    changes = parse_changes(list(source.knobs))
-    count = min(source.count or COUNT, source.limit or source.count or COUNT)
-    made = domain.generate(
-        domain.space.parse(changes), count, source.seed, split, os.cpu_count() or 1
-    )
-    origin = {"split": str(split), "count": count, "seed": source.seed, "knobs": changes}
+    made = domain.generate(domain.space.parse(changes), count, seed, split, os.cpu_count() or 1)
+    origin = {"split": str(split), "count": count, "seed": seed, "knobs": changes}
     return TaskList(domain, str(split), origin, list(progress(made, count, "generating")))
 
 
@@ -170,6 +162,25 @@ def check_policy(domain: "Domain", name: str) -> None:
 def check_style(domain: "Domain", style: str) -> None:
     if style:
         lookup("prompt style", style, dict.fromkeys(domain.styles))
+
+
+def recipe_fields(words: list[str]) -> dict[str, str]:
+    """Fields of a recipe from NAME=VALUE words."""
+    from coevolve.harness.recipe import Recipe
+
+    found = {}
+    for word in words:
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if not equals:
+            raise UserError(f"--recipe {word!r} is not NAME=VALUE")
+        lookup("recipe field", name, Recipe.model_fields)
+        found[name] = value
+    return found
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Those options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager

@@ -3,15 +3,15 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from coevolve.cli import choice
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
     from coevolve.cluster.base import Cluster
-    from coevolve.harness.comparison import Comparison
 
 
 def compare(
@@ -75,14 +75,17 @@ def compare(
     goes on elsewhere.
     """
     from coevolve.cli.comparison_table import begin, report, show_plan, show_shipped
+    from coevolve.cli.show import PLAIN, clock, notes
     from coevolve.harness.comparison import load_comparison
 
     if list_all:
         show_shipped(as_json)
         return
-    changes = changes_of(seeds, policy, versions, steps, recipe or [], tasks)
-    chosen = load_comparison(comparison, changes, arm or [])
-    from coevolve.cluster.compare import check_arms
+    fields = {**choice.recipe_fields(recipe or []), **choice.given({"steps": steps})}
+    plan = {"policy": policy or None, "versions": versions, "recipe": fields or None}
+    changes = {"plan": choice.given(plan), "seeds": seeds_of(seeds), "tasks": tasks}
+    chosen = load_comparison(comparison, choice.given(changes), arm or [])
+    from coevolve.cluster.compare import check_arms, run_comparison
 
     check_arms(chosen)
     if dry_run:
@@ -92,7 +95,12 @@ def compare(
     cluster = cluster_for(ray, at_once, cpus, gpus, retries)
     command = shlex.join(["coevolve", *sys.argv[1:]])
     begin(chosen, folder, command)
-    outcome = carry_out(chosen, folder, cluster)
+
+    def say(line: str, seconds_left: float | None) -> None:
+        left = "" if seconds_left is None else f"   [{clock(seconds_left)} left]"
+        notes.print(line + left, **PLAIN)
+
+    outcome = run_comparison(chosen, folder, cluster, say)
     report(chosen, outcome, folder, command, as_json)
     if outcome.failures:
         name, why = next(iter(outcome.failures.items()))
@@ -102,42 +110,10 @@ def compare(
         )
 
 
-def changes_of(
-    seeds: str,
-    policy: str,
-    versions: int | None,
-    steps: int | None,
-    recipe: list[str],
-    tasks: int | None,
-) -> dict[str, Any]:
-    """What the command line changes of a comparison."""
-    from coevolve.core.names import lookup
-    from coevolve.harness.recipe import Recipe
-
-    values: dict[str, Any] = {}
-    for pair in recipe:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"--recipe {pair!r} is not NAME=VALUE")
-        lookup("recipe field", name.strip(), Recipe.model_fields)
-        values[name.strip()] = value.strip()
-    if steps is not None:
-        values["steps"] = steps
-    plan: dict[str, Any] = {"recipe": values} if values else {}
-    if policy:
-        plan["policy"] = policy
-    if versions is not None:
-        plan["versions"] = versions
-    changes: dict[str, Any] = {"plan": plan}
-    if seeds:
-        changes["seeds"] = seeds_of(seeds)
-    if tasks is not None:
-        changes["tasks"] = tasks
-    return changes
-
-
-def seeds_of(text: str) -> int | list[int]:
-    """A count, or a list."""
+def seeds_of(text: str) -> int | list[int] | None:
+    """A count, or a list; None where nothing was given."""
+    if not text:
+        return None
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -156,15 +132,3 @@ def cluster_for(ray: str, at_once: int, cpus: float, gpus: float, retries: int) 
     from coevolve.cluster.processes import Processes
 
     return Processes(at_once, retries)
-
-
-def carry_out(chosen: "Comparison", folder: Path, cluster: "Cluster") -> Any:
-    """Run what is not finished, with a line on standard error for every phase."""
-    from coevolve.cli.show import PLAIN, clock, notes
-    from coevolve.cluster.compare import run_comparison
-
-    def say(line: str, seconds_left: float | None) -> None:
-        left = "" if seconds_left is None else f"   [{clock(seconds_left)} left]"
-        notes.print(line + left, **PLAIN)
-
-    return run_comparison(chosen, folder, cluster, say)

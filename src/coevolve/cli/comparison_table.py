@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from coevolve import __version__
-from coevolve.cli.show import PLAIN, clock, notes, out
+from coevolve.cli.show import PLAIN, begin_table, clock, notes, out
 from coevolve.core.files import replace_file
 from coevolve.evaluation.arms import Row, table
 from coevolve.evaluation.seeds import Change, Mean, chance
@@ -52,21 +52,19 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
         facts = {"rollouts_per_seed": counted, "rollouts": total}
         print(json.dumps({**comparison.model_dump(mode="json"), **facts}))
         return
-    shown = Table(title=comparison.name, title_justify="left", header_style="bold")
-    shown.add_column("arm", no_wrap=True)
-    shown.add_column("engineers")
-    shown.add_column("changes")
-    for name in ("train", "probe \u2264", "measure"):
-        shown.add_column(name, justify="right", no_wrap=True)
+    seeds = ", ".join(map(str, comparison.seeds))
+    rest = f", and the tasks of {comparison.final}" if comparison.final else ""
+    caption = f"rollouts per seed{rest}; seeds {seeds}; {total:,} rollouts in all"
+    numbers = ("train", "probe \u2264", "measure")
+    shown = begin_table(
+        "arm", "engineers", "changes", *numbers, right=numbers, whole=["arm"],
+        title=comparison.name, caption=caption,
+    )  # fmt: skip
     for arm, (job, counts) in arms.items():
         changes = {k: v for k, v in comparison.arms.get(arm, {}).items() if k != "engineers"}
         words = ", ".join(f"{name} {json.dumps(value)}" for name, value in flat(changes).items())
         engineers = ", ".join(job.plan.engineers) if job.trains else "-"
         shown.add_row(arm, engineers, words, *(f"{count:,}" for count in counts))
-    seeds = ", ".join(map(str, comparison.seeds))
-    rest = f", and the tasks of {comparison.final}" if comparison.final else ""
-    shown.caption = f"rollouts per seed{rest}; seeds {seeds}; {total:,} rollouts in all"
-    shown.caption_justify = "left"
     out.print(shown)
 
 
@@ -159,34 +157,32 @@ def part(
     box: Box = HEAVY_HEAD,
 ) -> Table:
     """Some columns of the table; in a simple box, intervals stand below their means."""
-    shown = Table(title=comparison.name, title_justify="left", header_style="bold", box=box)
-    shown.padding = (0, 0) if box is SIMPLE else (0, 1)
-    shown.add_column("arm", no_wrap=True)
-    for name in names:
-        title = name.format(reference=comparison.reference)
-        shown.add_column(title, justify="right", no_wrap=True)
+    titles = [name.format(reference=comparison.reference) for name in names]
+    shown = begin_table(
+        "arm", *titles, right=titles, whole=["arm"], title=comparison.name, caption=caption,
+        box=box, padding=(0, 0) if box is SIMPLE else (0, 1),
+    )  # fmt: skip
     for row in rows:
         found = [cells(row)[name] for name in names]
         if box is SIMPLE:
             found = [text.replace(" [", "\n[") for text in found]
         shown.add_row(row.arm, *found, style="dim" if row.arm == UNTRAINED else "")
-    shown.caption, shown.caption_justify = caption, "left"
     return shown
 
 
 def show_kinds(comparison: Comparison, rows: list[Row]) -> None:
     """Every arm by the labels of the tasks: valid, and below it optimal."""
     names = sorted({name for row in rows for name in row.kinds}, key=natural)
-    shown = Table(title=f"by {', '.join(comparison.by)}", title_justify="left", box=SIMPLE)
-    shown.add_column("tasks", no_wrap=True)
-    for row in rows:
-        shown.add_column(row.arm, justify="right", no_wrap=True)
+    arms, title = [row.arm for row in rows], f"by {', '.join(comparison.by)}"
+    caption = "valid %, and below it optimal %"
+    shown = begin_table(
+        "tasks", *arms, right=arms, whole=["tasks"], title=title, caption=caption, box=SIMPLE
+    )
     for name in names:
         found = [row.kinds.get(name) for row in rows]
         n = next(one[2] for one in found if one)
         cells = [f"{in_percent(one[0])}\n{in_percent(one[1])}" if one else "-" for one in found]
         shown.add_row(f"{name} ({n})", *cells)
-    shown.caption, shown.caption_justify = "valid %, and below it optimal %", "left"
     Console(width=max(Console(width=1_000).measure(shown).maximum, out.width)).print(shown)
 
 

@@ -13,9 +13,6 @@ from coevolve.core.seeds import digest
 
 if TYPE_CHECKING:
     from coevolve.cli.rates import Measured
-    from coevolve.domains.base import Domain
-    from coevolve.policies.base import Sampling
-    from coevolve.store.evaluations import EvaluationFolder
 
 
 def evaluate(
@@ -77,25 +74,19 @@ def evaluate(
     chosen = get_domain(domain)
     if heatmap and len(chosen.panels) < 2:
         raise UserError(f"tasks of '{domain}' have fewer than two labels; leave --heatmap out")
-    names = names_of(chosen, policy or ["all"])
+    words = ((chosen.scripts if word == "all" else [word]) for word in policy or ["all"])
+    names = list(dict.fromkeys(name for several in words for name in several))
+    for name in names:
+        choice.check_policy(chosen, name)
     choice.check_style(chosen, style)
     folders = folders_of(output, names)
-    source = choice.Source(suite, tasks, split, count, tuple(knob or ()), seed, limit)
     settings = choice.Settings(samples, temperature, max_tokens, seed, style, device, batch)
-    found = choice.find_tasks(chosen, source)
+    found = choice.find_tasks(chosen, suite, tasks, split, count, knob, seed, limit)
     results: dict[str, Measured] = {}
     for name in names:
         results[name] = measure(found, name, settings, folders[name])
         gc.collect()  # a model in a cycle of references would stay beside the next one
     report(found, results, as_json, heatmap)
-
-
-def names_of(domain: "Domain", asked: list[str]) -> list[str]:
-    """Policies by name, each once, with `all` spelled out."""
-    names = [name for word in asked for name in (domain.scripts if word == "all" else [word])]
-    for name in names:
-        choice.check_policy(domain, name)
-    return list(dict.fromkeys(names))
 
 
 def folders_of(output: Path | None, names: list[str]) -> dict[str, Path | None]:
@@ -122,13 +113,28 @@ def measure(
     from coevolve.cli.rates import Measured
     from coevolve.cli.show import notes, progress
     from coevolve.evaluation.attempts import attempts
-    from coevolve.evaluation.clusters import ClusteredTally
+    from coevolve.evaluation.tally import tally
+    from coevolve.policies.models import weights_of
+    from coevolve.store import evaluations
 
     domain, tasks = found.domain, found.tasks
     sampling = settings.sampling(scripted=name in domain.scripts)
-    counts = ClusteredTally()
     with choice.opened(name, domain, settings) as (policy, style):
-        parts = folder_for(folder, found, name, settings, sampling, style) if folder else None
+        parts = None
+        if folder:  # which keeps this very evaluation
+            evaluation = evaluations.Evaluation(
+                policy=name,
+                domain=domain.name,
+                source=found.origin,
+                tasks=len(tasks),
+                tasks_hash=evaluations.hash_of_tasks(tasks),
+                samples=settings.samples,
+                batch=settings.batch,
+                sampling=sampling,
+                style=style,
+                weights_hash="" if name in domain.scripts else weights_of(name),
+            )
+            parts = evaluations.EvaluationFolder(folder, evaluation)
         made = attempts(
             domain,
             policy,
@@ -139,35 +145,7 @@ def measure(
             batch=settings.batch,
             parts=parts,
         )
-        for rollout in progress(made, len(tasks) * settings.samples, name):
-            counts.add(rollout)
+        counts = tally(progress(made, len(tasks) * settings.samples, name))
     if parts and parts.reused:
         notes.print(f"{parts.reused} parts of {folder} were there already", highlight=False)
     return Measured(counts, sampling, style)
-
-
-def folder_for(
-    folder: Path,
-    found: choice.TaskList,
-    name: str,
-    settings: choice.Settings,
-    sampling: "Sampling",
-    style: str,
-) -> "EvaluationFolder":
-    """The folder that keeps this very evaluation."""
-    from coevolve.policies.models import weights_of
-    from coevolve.store import evaluations
-
-    evaluation = evaluations.Evaluation(
-        policy=name,
-        domain=found.domain.name,
-        source=found.origin,
-        tasks=len(found.tasks),
-        tasks_hash=evaluations.hash_of_tasks(found.tasks),
-        samples=settings.samples,
-        batch=settings.batch,
-        sampling=sampling,
-        style=style,
-        weights_hash="" if name in found.domain.scripts else weights_of(name),
-    )
-    return evaluations.EvaluationFolder(folder, evaluation)

@@ -37,8 +37,7 @@ def gallery(
 
     from coevolve.cli.show import PLAIN, notes, out
     from coevolve.core.names import lookup
-    from coevolve.gallery.registry import SCENARIOS
-    from coevolve.gallery.run import exhibit
+    from coevolve.gallery.run import SCENARIOS, exhibit
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
     say = partial(notes.print, **PLAIN)

@@ -7,7 +7,7 @@ the run depends on it.
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from coevolve.cli.show import PLAIN, clock, metric_words, visible
 from coevolve.core.errors import LedgerError
@@ -156,26 +156,19 @@ class Panel(Plain):
             stage_s = self.progress.seconds_left
             parts.append(f"stage {clock(stage_s)} left")
         if self.summary.get("state") == "running":
-            left = run_left(self.of.plan.versions, self.summary, passed, stage_s)
-            if left.seconds > 0:
-                about = "about" if left.whole else "at least"
-                parts.append(f"run {about} {clock(left.seconds)} left")
+            left_s, whole = run_left(self.of.plan.versions, self.summary, passed, stage_s)
+            if left_s > 0:
+                parts.append(f"run {'about' if whole else 'at least'} {clock(left_s)} left")
         return " · ".join(parts)
-
-
-class Left(NamedTuple):
-    """An estimate of the time that a run still takes."""
-
-    seconds: float
-    whole: bool
-    """Whether every phase to come has been seen once, or is like one that has."""
 
 
 def run_left(
     versions: int, summary: Mapping[str, Any], passed: float, stage_s: float | None
-) -> Left:
-    """Phases to come, each as long as it has been so far; the one going on has run for `passed`
-    seconds, and if it is training, it says itself how long it will take."""
+) -> tuple[float, bool]:
+    """Seconds that a run still takes: phases to come, each as long as it has been so far; the one
+    going on has run for `passed` seconds, and if it is training, it says itself how long it will
+    take. And whether that is all: every phase to come has been seen once, or is like one that
+    has."""
     seconds, counts = summary["seconds"], summary["phases"]
     means = {name: seconds[name] / counts[name] for name in counts}
     now = (summary["phase"] or "").split("-")[0]
@@ -195,4 +188,4 @@ def run_left(
         if count > 0:
             total += count * means.get(name, 0.0)
             whole = whole and name in means
-    return Left(total, whole)
+    return total, whole

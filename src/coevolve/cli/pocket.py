@@ -10,6 +10,7 @@ import typer
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
+from coevolve.store.payload import flat
 
 if TYPE_CHECKING:
     from coevolve.pocket import Progress
@@ -182,14 +183,9 @@ def info(as_json: AsJson = False) -> None:
             print(f"  {line}")
 
 
-def lines_of(value: Any, path: str = "") -> list[str]:
+def lines_of(facts: dict[str, Any]) -> list[str]:
     """Nested JSON as lines of dotted names and values."""
-    if isinstance(value, dict) and value:
-        return [
-            line
-            for key, inner in value.items()
-            for line in lines_of(inner, f"{path}.{key}" if path else str(key))
-        ]
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
-        return [line for i, item in enumerate(value) for line in lines_of(item, f"{path}.{i}")]
-    return [f"{path}  {value if isinstance(value, str) else json.dumps(value)}"]
+    return [
+        f"{name}  {value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in flat(facts).items()
+    ]

@@ -8,8 +8,7 @@ from rich.table import Table
 
 from coevolve.cli.choice import TaskList
 from coevolve.cli.show import begin_table, notes, out, percent
-from coevolve.evaluation.clusters import ClusteredTally
-from coevolve.evaluation.tally import Summary
+from coevolve.evaluation.tally import Summary, Tally
 from coevolve.policies.base import Sampling
 
 ONCE = "95 % Wilson intervals"
@@ -23,7 +22,7 @@ WHY = (
 class Measured(NamedTuple):
     """One policy's attempts, and how they were drawn."""
 
-    counts: ClusteredTally
+    counts: Tally
     sampling: Sampling
     style: str
 
@@ -41,7 +40,7 @@ def report(
         from coevolve.evaluation.heatmap import draw_heatmap
 
         counts = {name: measured.counts for name, measured in results.items()}
-        draw_heatmap(dict(counts), found.domain.panels, heatmap)
+        draw_heatmap(counts, found.domain.panels, heatmap)
         notes.print(f"drew {heatmap}")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coevolve.cli.choice import given
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -83,8 +84,7 @@ def run(
       coevolve run my.toml --explain
     """
     named = {"engineers": engineer, "versions": versions, "width": width, "seed": seed}
-    changes = settings_of(setting or [])
-    changes |= {name: value for name, value in named.items() if value is not None}
+    changes = settings_of(setting or []) | given(named)
     if explain:
         show_plan(plan, changes, as_json)
         return

@@ -31,25 +31,24 @@ MOST_TASKS = 20_000
 """So many tasks are generated at most; a longer stage sees them again."""
 
 
-def parse_recipe(file: Path | None, pairs: list[str]) -> "Recipe":
+def parse_recipe(words: list[str]) -> "Recipe":
     """A recipe from a TOML file and NAME=VALUE words over it."""
     from coevolve.harness.check import checked
     from coevolve.harness.recipe import Recipe
 
+    files = [Path(word) for word in words if "=" not in word]
+    if len(files) > 1:
+        raise UserError(f"give one recipe file, not {len(files)}")
     values: dict[str, Any] = {}
-    if file:
+    for file in files:
         try:
             values = tomllib.loads(file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise UserError(f"cannot read the recipe {file}: {error}") from None
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UserError(f"--recipe {pair!r} is neither a file nor NAME=VALUE")
-        values[name.strip()] = value.strip()
     for name in values:
         lookup("recipe field", name, Recipe.model_fields)
-    return checked(Recipe, values, "recipe")
+    pairs = choice.recipe_fields([word for word in words if "=" in word])
+    return checked(Recipe, {**values, **pairs}, "recipe")
 
 
 def train(
@@ -110,16 +109,12 @@ def train(
 
     lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
     lookup("tracking", tracking, dict.fromkeys(TRACKING))
-    words = recipe or []
-    files = [Path(word) for word in words if "=" not in word]
-    if len(files) > 1:
-        raise UserError(f"give one recipe file, not {len(files)}")
     chosen = get_domain(domain)
     check_styles(style, [domain, "engineering"] if lessons else [domain])
     stage = Stage(
         kind=kind,  # type: ignore[arg-type]
         model=policy,
-        recipe=parse_recipe(files[0] if files else None, [word for word in words if "=" in word]),
+        recipe=parse_recipe(recipe or []),
         style=style,
         seed=seed,
         folder=output,

@@ -27,15 +27,12 @@ def places(
 
 
 class Dot(NamedTuple):
-    """A rate with its interval in a chart."""
+    """A rate in a chart."""
 
     x: float
-    y: float
-    top: float
-    bottom: float
     rate: Rate
-    hollow: bool
     label: str
+    hollow: bool = False
 
 
 class RateChart(NamedTuple):
@@ -45,7 +42,10 @@ class RateChart(NamedTuple):
     height: int
     left: int
     bottom: int
-    grid: list[tuple[float, str]]
+    y: Callable[[float], float]
+    """Where a rate is between the top and the bottom."""
+    grid: list[float]
+    """Rates with a line."""
     ticks: list[tuple[float, str]]
     series: dict[str, list[Dot]]
 
@@ -57,34 +57,31 @@ def heights(low: float, high: float, top: float, bottom: float) -> Callable[[flo
 
 def rate_chart(facts: "Facts") -> RateChart | None:
     """Gate and dev rates by version, the first policy first; what was not kept is hollow."""
-    found: list[tuple[str, int, Rate, bool]] = []
-    if facts.headline.base:
-        found.append(("gate", 0, facts.headline.base, False))
-    for one in facts.versions:
-        hollow = one.judged is not None and not one.version.valid
-        rates = {"gate": one.gate, "dev": one.dev}
-        found += [(name, one.number + 1, rate, hollow) for name, rate in rates.items() if rate]
-    if not found:
-        return None
-    least, most = min(one[2].low for one in found), max(one[2].high for one in found)
-    step = 0.05 if most - least <= 0.3 else 0.1 if most - least <= 0.6 else 0.2
-    low, high = step * int(least / step), min(1.0, (int(20 * most) + 1) / 20)
+    left, right, top, bottom = 44, 14, 10, 210
     names = ["first", *(str(one.number) for one in facts.versions)]
     many = max(1, len(names) - 1)
-    left, right, top, bottom, gap = 44, 14, 10, 210, max(34, 260 // many)
-    y = heights(low, high, top, bottom)
+    gap = max(34, 260 // many)
+    places = [left + 15.0 + place * gap for place in range(len(names))]
     series: dict[str, list[Dot]] = {"gate": [], "dev": []}
-    for name, place, rate, hollow in found:
-        x = left + 15 + place * gap + (4 if name == "dev" else -4)
-        label = f"version {names[place]}" if place else "first policy"
-        series[name].append(
-            Dot(x, y(rate.value), y(rate.high), y(rate.low), rate, hollow, f"{label}, {name}")
-        )
-    lines = [low + index * step for index in range(int((high - low) / step + 1.001))]
-    grid = [(y(value), f"{100 * value:.0f} %") for value in lines]
-    ticks = [(left + 15.0 + place * gap, name) for place, name in enumerate(names)]
-    width = left + right + gap * many + 30
-    return RateChart(width, bottom + 26, left, bottom, grid, ticks, series)
+    if facts.headline.base:
+        series["gate"].append(Dot(places[0] - 4, facts.headline.base, "first policy, gate"))
+    for x, one in zip(places[1:], facts.versions, strict=True):
+        hollow = one.judged is not None and not one.version.valid
+        if one.gate:
+            series["gate"].append(Dot(x - 4, one.gate, f"version {one.number}, gate", hollow))
+        if one.dev:
+            series["dev"].append(Dot(x + 4, one.dev, f"version {one.number}, dev", hollow))
+    rates = [dot.rate for dots in series.values() for dot in dots]
+    if not rates:
+        return None
+    least, most = min(rate.low for rate in rates), max(rate.high for rate in rates)
+    step = 0.05 if most - least <= 0.3 else 0.1 if most - least <= 0.6 else 0.2
+    low, high = step * int(least / step), min(1.0, (int(20 * most) + 1) / 20)
+    grid = [low + index * step for index in range(int((high - low) / step + 1.001))]
+    return RateChart(
+        left + right + gap * many + 30, bottom + 26, left, bottom,
+        heights(low, high, top, bottom), grid, list(zip(places, names, strict=True)), series,
+    )  # fmt: skip
 
 
 def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
@@ -92,17 +89,16 @@ def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
     left, top, bottom = 44, 8, 96
     gap = max(14, min(34, 900 // max(1, len(pairs))))
     high = min(1.0, (int(10 * max(rate.high for _, rate in pairs)) + 1) / 10)
-    y = heights(0.0, high, top, bottom)
     dots = [
-        Dot(left + 15 + index * gap, y(rate.value), y(rate.high), y(rate.low), rate, False,
-            f"version {label}")
-        for index, (label, rate) in enumerate(pairs)
-    ]  # fmt: skip
+        Dot(left + 15 + index * gap, rate, f"version {name}")
+        for index, (name, rate) in enumerate(pairs)
+    ]
     every = max(1, -(-30 // gap))
-    ticks = [(dot.x, pairs[i][0]) for i, dot in enumerate(dots) if i % every == 0]
-    grid = [(y(high * part), f"{100 * high * part:.0f} %") for part in (0.0, 0.5, 1.0)]
-    width = left + 30 + gap * max(1, len(pairs) - 1)
-    return RateChart(width, bottom + 22, left, bottom, grid, ticks, {"all": dots})
+    ticks = [(dot.x, name) for dot, (name, _) in zip(dots, pairs, strict=True)][::every]
+    return RateChart(
+        left + 30 + gap * max(1, len(pairs) - 1), bottom + 22, left, bottom,
+        heights(0.0, high, top, bottom), [0.0, high / 2, high], ticks, {"all": dots},
+    )  # fmt: skip
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -21,7 +21,7 @@ from coevolve.dashboard.proposals import GenerationFacts, generations_of
 from coevolve.dashboard.record import Record, read_record, read_rollouts
 from coevolve.dashboard.text import written
 from coevolve.dashboard.timing import Timing, timing_of
-from coevolve.dashboard.versions import VersionFacts, versions_of
+from coevolve.dashboard.versions import VersionFacts, version_facts
 from coevolve.harness.plan import Plan
 from coevolve.store.layout import BASE, parts_of, sound
 
@@ -72,7 +72,7 @@ class Facts(NamedTuple):
                     }
                     for one in self.versions
                 ],
-                "spent": {one.name: one.used for one in head.spent},
+                "spent": {name: float(used) for name, (used, _) in head.spent.items()},
                 "seconds": self.timing.running_s,
                 "work_seconds": self.timing.kinds,
                 "orchestration": self.timing.share,
@@ -92,7 +92,7 @@ def facts_from(record: Record) -> Facts:
     """Everything that follows from a record; adds to its problems."""
     head = headline_of(record.lineage, record.plan, record.total)
     rest: dict[str, Any] = {  # read before `problems`, to which they add
-        "versions": versions_of(record),
+        "versions": tuple(version_facts(record, node) for node in record.lineage.nodes),
         "generations": generations_of(record),
         "curves": curves_of(record),
         "levels": levels_of(record),

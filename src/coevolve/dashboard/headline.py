@@ -39,14 +39,6 @@ class Standing(NamedTuple):
         return f"version {self.told}: {change_words(self.change)}{better}"
 
 
-class Spending(NamedTuple):
-    """One kind of expense."""
-
-    name: str
-    used: float
-    limit: float | None
-
-
 class Tested(NamedTuple):
     """The first policy beside the last one on the test split, which decided nothing."""
 
@@ -76,7 +68,8 @@ class Headline(NamedTuple):
     judged: int
     kept: int
     planned: int | None
-    spent: tuple[Spending, ...]
+    spent: dict[str, tuple[float, float | None]]
+    """Used and allowed, by kind of expense."""
     test: Tested | None
     """None until the test split is opened."""
 
@@ -102,11 +95,7 @@ def headline_of(lineage: Lineage, plan: Plan | None, total: Spent) -> Headline:
         standing,
         ends_with.policy if ends_with and ends_with.train else lineage.plan.policy,
         len(judged), sum(one.valid for one in judged), plan.versions if plan else None,
-        tuple(
-            Spending(name, float(used), limits.get(name))
-            for name, used in total
-            if used or name in limits
-        ),
+        {name: (used, limits.get(name)) for name, used in total if used or name in limits},
         tested,
     )  # fmt: skip
 

@@ -71,10 +71,10 @@ def timing_of(record: Record) -> Timing:
     between, waiting, broken = gaps(record.events) if whole else (0.0, 0.0, 0.0)
     inside = sum(one.rest for one in parts)
     running = sum(one.seconds for one in parts) + between
-    kinds: dict[str, float] = {}
-    for one in parts:
-        for kind, seconds in one.work.items():
-            kinds[kind] = kinds.get(kind, 0.0) + seconds
+    kinds = {
+        kind: sum(one.work.get(kind, 0.0) for one in parts)
+        for kind in dict.fromkeys(kind for one in parts for kind in one.work)
+    }
     return Timing(
         parts, kinds, running, between, inside, waiting, broken,
         (between + inside) / running if running and whole else None,

@@ -82,10 +82,6 @@ class VersionFacts(NamedTuple):
         return self.version.verdict or ""
 
 
-def versions_of(record: Record) -> tuple[VersionFacts, ...]:
-    return tuple(version_facts(record, node) for node in record.lineage.nodes)
-
-
 def version_facts(record: Record, node: Node) -> VersionFacts:
     """What the ledger has on a version."""
     version, gate, lineage = node.version, node.gate, record.lineage

@@ -38,10 +38,10 @@ class Health(NamedTuple):
     def alarms(self) -> list[Alarm]:
         """All of them, the newest version first, critical before warn."""
         found = [
-            alarm_of(finding.diagnostic, reading)
+            alarm
             for finding in self.findings
             for reading in finding.readings
-            if reading.level
+            if (alarm := finding.diagnostic.alarm(reading))
         ]
         return sorted(found, key=lambda alarm: (-alarm.version, alarm.level != "critical"))
 
@@ -227,21 +227,6 @@ def trend_of(readings: tuple[Reading, ...]) -> Trend | None:
         change=values[-1] - values[0],
         slope=slope,
         versions=len(values),
-    )
-
-
-def alarm_of(diagnostic: Diagnostic, reading: Reading) -> Alarm:
-    assert reading.level is not None
-    return Alarm(
-        diagnostic=diagnostic.name,
-        layer=diagnostic.layer,
-        version=reading.version,
-        level=reading.level,
-        value=reading.value,
-        threshold=diagnostic.threshold(reading.level),
-        direction=diagnostic.direction,
-        n=reading.n,
-        blocks=diagnostic.blocks and reading.level == "critical",
     )
 
 

@@ -4,9 +4,8 @@ score says."""
 from collections.abc import Sequence
 
 from coevolve.diagnostics.health import Health
-from coevolve.diagnostics.replay import values_of
 from coevolve.diagnostics.separation import labels_of, least_p_value, separations
-from coevolve.harness.diagnostic import Alarm, Finding
+from coevolve.harness.diagnostic import Finding
 from coevolve.harness.rules import DiagnosticRule
 from coevolve.harness.version import Version
 
@@ -29,8 +28,10 @@ def nothing_tells(health: Health, versions: Sequence[Version], rule: DiagnosticR
     if least_p_value(labels) > rule.level:
         return ""
     asked = [one for one in health.findings if explains(one) and one.readings]
-    tried = [(values_of(one), one.diagnostic.direction) for one in asked]
-    alone = [separations([one], labels, 0)[0] for one in tried]
+    alone = []
+    for one in asked:
+        values = {reading.version: reading.value for reading in one.readings}
+        alone += separations([(values, one.diagnostic.direction)], labels, 0)
     if any(one.p_value <= rule.level for one in alone):
         return ""
     good = sum(labels.values())
@@ -45,32 +46,25 @@ def nothing_tells(health: Health, versions: Sequence[Version], rule: DiagnosticR
 
 
 def disagreement(health: Health, versions: Sequence[Version]) -> str:
-    """The newest version that was judged: kept in spite of an alarm, or bad without any."""
-    newest, alarms = newest_alarms(health, versions)
-    if newest is None:
+    """The newest version that was judged, but for the root: kept in spite of an alarm, or bad
+    without any."""
+    labels = labels_of(versions)
+    judged = [one for one in versions if one.number in labels and one.patch]
+    if not judged:
         return ""
+    newest = max(judged, key=lambda one: one.number)
+    explaining = {one.diagnostic.name for one in health.findings if explains(one)}
+    alarms = [
+        alarm
+        for alarm in health.alarms
+        if alarm.version == newest.number and alarm.diagnostic in explaining
+    ]
     critical = [alarm for alarm in alarms if alarm.level == "critical"]
     if newest.valid and critical:
         return f"version {newest.number} was kept in spite of an alarm: {critical[0].words}"
     if not newest.valid and not alarms:
         return f"version {newest.number} turned out bad, and nothing but the score says so"
     return ""
-
-
-def newest_alarms(
-    health: Health, versions: Sequence[Version]
-) -> tuple[Version | None, list[Alarm]]:
-    """The newest version that was judged, but for the root, and what is alarming about it."""
-    judged = [one for one in versions if one.number in labels_of(versions) and one.patch]
-    if not judged:
-        return None, []
-    newest = max(judged, key=lambda one: one.number)
-    explaining = {one.diagnostic.name for one in health.findings if explains(one)}
-    return newest, [
-        alarm
-        for alarm in health.alarms
-        if alarm.version == newest.number and alarm.diagnostic in explaining
-    ]
 
 
 def explains(finding: Finding) -> bool:

@@ -1,16 +1,23 @@
 """The suite of diagnostics of a run, read from TOML: the built-in ones, then the `diagnostics/`
-folder of the run, where a name that exists already replaces it.
+folder of the run, where a name that exists already replaces it. What trials accept goes there too;
+what they refuse stays beside it as data, with the reason.
+
+    RUN/diagnostics/NAME.toml                 accepted, with its validation
+    RUN/diagnostics/refused/NAME-HASH.json    refused, a whole trial
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.errors import UserError
-from coevolve.harness.check import checked, read_toml
-from coevolve.harness.diagnostic import LAYERS, Diagnostic
+from coevolve.core.files import replace_file
+from coevolve.core.seeds import digest
+from coevolve.harness.check import read_tables
+from coevolve.harness.diagnostic import LAYERS, Diagnostic, DiagnosticTrial
 
 BUILT_IN = Path(__file__).parent / "built_in"
+FOLDER, REFUSED = "diagnostics", "refused"
 
 
 class Suite(NamedTuple):
@@ -26,33 +33,52 @@ class Suite(NamedTuple):
 
 def load_suite(run: Path | None = None) -> Suite:
     """The built-in suite, and over it what a run has of its own."""
-    found = {one.name: one for one in read_folder(BUILT_IN, built_in=True)}
-    if run is not None:
-        found |= {one.name: one for one in read_folder(run / "diagnostics")}
-    return Suite(found)
+    own = read_folder(run / FOLDER) if run else {}
+    return Suite(read_folder(BUILT_IN, built_in=True) | own)
 
 
-def read_folder(folder: Path, built_in: bool = False) -> list[Diagnostic]:
-    """All diagnostics of the TOML files in a folder, in the order of their names."""
-    found: dict[str, Path] = {}
-    read: list[Diagnostic] = []
+def read_folder(folder: Path, built_in: bool = False) -> dict[str, Diagnostic]:
+    """All diagnostics of the TOML files in a folder by name, in the order of the files' names."""
+    found: dict[str, Diagnostic] = {}
+    places: dict[str, Path] = {}
     for file in sorted(folder.glob("*.toml")):
-        for diagnostic in read_file(file, built_in):
-            if diagnostic.name in found:
-                raise UserError(
-                    f"{file}: '{diagnostic.name}' is in {found[diagnostic.name]} too; rename one"
-                )
-            found[diagnostic.name] = file
-            read.append(diagnostic)
-    return read
+        for one in read_file(file, built_in):
+            if one.name in found:
+                raise UserError(f"{file}: '{one.name}' is in {places[one.name]} too; rename one")
+            found[one.name], places[one.name] = one, file
+    return found
 
 
 def read_file(file: Path, built_in: bool = False) -> list[Diagnostic]:
     """One table per diagnostic, named after it."""
-    read = []
-    for name, values in read_toml(file).items():
-        if not isinstance(values, dict):
-            raise UserError(f"{file}: {name} = {values!r:.60} is no diagnostic; begin with [NAME]")
-        whole = {**values, "name": name, "built_in": built_in}
-        read.append(checked(Diagnostic, whole, f"{file}, [{name}]"))
-    return read
+    return read_tables(Diagnostic, file, built_in=built_in)
+
+
+def keep_trials(folder: Path, trials: Sequence[DiagnosticTrial]) -> list[Path]:
+    """Write what became of diagnostics; the same trials are written to the same files."""
+    written = []
+    for trial in trials:
+        name = trial.diagnostic.name
+        if trial.accepted:
+            path, text = folder / FOLDER / f"{name}.toml", as_toml(trial.diagnostic)
+        else:
+            plain = trial.diagnostic.model_copy(update={"built_in": False})
+            text = trial.model_copy(update={"diagnostic": plain}).model_dump_json(indent=1)
+            path = folder / FOLDER / REFUSED / f"{name}-{digest(text, size=4).hex()}.json"
+        replace_file(path, text.encode("utf-8"))
+        written.append(path)
+    return written
+
+
+def refused_trials(folder: Path) -> list[DiagnosticTrial]:
+    """Everything that was refused in a run, by name."""
+    files = sorted((folder / FOLDER / REFUSED).glob("*.json"))
+    return [DiagnosticTrial.model_validate_json(file.read_bytes()) for file in files]
+
+
+def as_toml(diagnostic: Diagnostic) -> str:
+    """A diagnostic as the file that it is read from."""
+    import tomli_w
+
+    values = diagnostic.model_dump(mode="json", exclude={"name", "built_in"}, exclude_none=True)
+    return tomli_w.dumps({diagnostic.name: values})

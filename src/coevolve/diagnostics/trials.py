@@ -5,16 +5,25 @@ Verdicts decide, and no engineer sees the rollouts behind them. Invariant: a new
 of later versions only, and none can take the place of one that blocks promotion.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from coevolve.core.rollout import Value
+from coevolve.core.seeds import derive
 from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.locked import Bounds
-from coevolve.diagnostics.replay import Replayed, replay, stabilities
-from coevolve.diagnostics.separation import Readings, Separation, alike, separations
+from coevolve.diagnostics.separation import (
+    Readings,
+    Separation,
+    alike,
+    best_cut,
+    cut_p_value,
+    gap,
+    separations,
+    with_threshold,
+)
 from coevolve.diagnostics.suite import Suite, load_suite
-from coevolve.diagnostics.thresholds import best_cut, cut_p_value, told, with_threshold
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial, Validation
 from coevolve.harness.rules import DiagnosticRule
 
@@ -38,6 +47,63 @@ class Occasion(Value):
     """Occasions before it; p-values are multiplied by one more, as trying again costs."""
 
 
+class Replayed(NamedTuple):
+    """What a diagnostic says of all versions, or why it says nothing."""
+
+    readings: dict[int, float]
+    error: str = ""
+
+
+def replay(diagnosis: Diagnosis, diagnostic: Diagnostic) -> Replayed:
+    """What it would have said of every version there is. Only SQL that came with the program runs
+    outside the locked connection."""
+    whole = diagnostic.model_copy(update={"since": 0})
+    found = diagnosis.finding(whole)
+    return Replayed(
+        {one.version: one.value for one in found.readings if one.n >= whole.least}, found.error
+    )
+
+
+Halves = tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]
+"""Readings by name of a diagnostic, of one half of the tasks and of the other."""
+
+
+def halves(diagnostics: Sequence[Diagnostic], occasion: Occasion) -> list[Halves]:
+    """What halves of the tasks say; a hash of their ids halves them, anew for each split."""
+    folder, bounds = occasion.folder, occasion.bounds
+    # Half of the tasks need only half of the n.
+    lenient = [one.model_copy(update={"least": max(1, one.least // 2)}) for one in diagnostics]
+
+    def ask(condition: str) -> dict[str, dict[int, float]]:
+        with Diagnosis(folder, Suite({}), bounds, condition, blind=True) as diagnosis:
+            return {one.name: replay(diagnosis, one).readings for one in lenient}
+
+    found = []
+    for split in range(occasion.rule.splits if diagnostics else 0):
+        salt = f"{derive(occasion.seed, 'half', split):016x}"
+        test = f"hash('{salt}' || task_id) % 2 = "
+        found.append((ask(f"{test}0"), ask(f"{test}1")))
+    return found
+
+
+def agreements(
+    diagnostics: Sequence[Diagnostic],
+    occasion: Occasion,
+    agree: Callable[[Readings, Readings], float],
+) -> dict[str, float]:
+    """How well two halves of the tasks agree on each diagnostic: the mean over all splits."""
+    cut = halves(diagnostics, occasion)
+    return {
+        one.name: sum(agree(first[one.name], second[one.name]) for first, second in cut) / len(cut)
+        for one in diagnostics
+    }
+
+
+def stabilities(diagnostics: Sequence[Diagnostic], occasion: Occasion) -> dict[str, float]:
+    """For each diagnostic the rank correlation, over versions, of what two halves say."""
+    return agreements(diagnostics, occasion, lambda one, other: alike(one, other)[0])
+
+
 def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[DiagnosticTrial]:
     """One trial for each, in order. All of them share the chance of a false acceptance."""
     if not proposed:
@@ -47,7 +113,11 @@ def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[
         readings = [replay(diagnosis, one) for one in proposed]
         domains = diagnosis.domains()
         existing = {one.name: (one, replay(diagnosis, one).readings) for one in suite.of(domains)}
-    found = separated(proposed, [one.readings for one in readings], occasion)
+    tried = [(one.readings, new.direction) for one, new in zip(readings, proposed, strict=True)]
+    found = [
+        one._replace(p_value=min(1.0, (1 + occasion.earlier) * one.p_value))
+        for one in separations(tried, occasion.labels, occasion.seed)
+    ]
     trials = {
         place: trial_of(one, readings[place], found[place], suite, occasion, len(proposed))
         for place, one in enumerate(proposed)
@@ -56,10 +126,8 @@ def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[
     asked = [(values, one.direction) for one, values in existing.values()]
     areas = (one.auc for one in separations(asked, occasion.labels, occasion.seed))
     standing = dict(zip(existing, areas, strict=True))
-    names = [trial.diagnostic for trial in trials.values() if not trial.reason]
-    stable = stabilities(
-        occasion.folder, names, occasion.rule.splits, occasion.seed, occasion.bounds
-    )
+    sound = [trial.diagnostic for trial in trials.values() if not trial.reason]
+    stable = stabilities(sound, occasion)
     best = sorted(trials, key=lambda place: (-(trials[place].value or 0.0), place))
     for place in best:
         trial = trials[place]
@@ -73,15 +141,6 @@ def try_diagnostics(proposed: Sequence[Diagnostic], occasion: Occasion) -> list[
     return [trials[place] for place in range(len(proposed))]
 
 
-def separated(
-    proposed: Sequence[Diagnostic], readings: Sequence[Readings], occasion: Occasion
-) -> list[Separation]:
-    tried = [(values, one.direction) for one, values in zip(proposed, readings, strict=True)]
-    found = separations(tried, occasion.labels, occasion.seed)
-    times = 1 + occasion.earlier
-    return [one._replace(p_value=min(1.0, times * one.p_value)) for one in found]
-
-
 def trial_of(
     diagnostic: Diagnostic,
     replayed: Replayed,
@@ -91,16 +150,14 @@ def trial_of(
     family: int,
 ) -> DiagnosticTrial:
     """What can be said without looking at other diagnostics; a reason means that it is refused."""
-    trial = DiagnosticTrial(
-        diagnostic=diagnostic,
-        accepted=False,
-        reason="",
-        readings=replayed.readings,
-        labels=occasion.labels,
-        value=found.auc,
-        p_value=found.p_value,
-        family=family,
-    )
+    critical = diagnostic.critical if diagnostic.blocks else None
+    blocked = [
+        version
+        for version, value in replayed.readings.items()
+        if occasion.labels.get(version)
+        and critical is not None
+        and diagnostic.beyond(value, critical)
+    ]
     old, level = suite.diagnostics.get(diagnostic.name), occasion.rule.level
     numbers = f"AUC {found.auc:.2f}, {found.bad} bad and {found.good} good versions"
     if old is not None and old.blocks:
@@ -109,25 +166,19 @@ def trial_of(
         reason = f"it cannot be asked: {replayed.error}"
     elif found.p_value > level:
         reason = f"it does not tell good versions from bad ones: {numbers}, p {found.p_value:.3g}"
-    elif blocked := wrongly_blocked(diagnostic, replayed.readings, occasion.labels):
+    elif blocked:
         reason = f"it would have blocked good versions: {', '.join(map(str, blocked))}"
     else:
         reason = ""
-    return trial.model_copy(update={"reason": reason})
-
-
-def wrongly_blocked(
-    diagnostic: Diagnostic, readings: Readings, labels: Mapping[int, bool]
-) -> list[int]:
-    """Good versions that it would have kept from being promoted."""
-    critical = diagnostic.critical
-    if not diagnostic.blocks or critical is None:
-        return []
-    return [
-        version
-        for version, value in readings.items()
-        if labels.get(version) and diagnostic.beyond(value, critical)
-    ]
+    return DiagnosticTrial(
+        diagnostic=diagnostic,
+        reason=reason,
+        readings=replayed.readings,
+        labels=occasion.labels,
+        value=found.auc,
+        p_value=found.p_value,
+        family=family,
+    )
 
 
 def judged(
@@ -200,16 +251,14 @@ def try_threshold(name: str, occasion: Occasion, family: int = 1) -> DiagnosticT
     )
     trial = DiagnosticTrial(
         diagnostic=revised,
-        accepted=False,
-        reason="",
         readings=readings,
         labels=occasion.labels,
-        value=cut.told,
+        value=cut.gap,
         p_value=p_value,
         family=family,
     )
     before = max(
-        (told(known, occasion.labels, old.direction, line)
+        (gap(known, occasion.labels, old.direction, line)
          for line in (old.warn, old.critical) if line is not None),
         default=0.0,
     )  # fmt: skip
@@ -217,13 +266,12 @@ def try_threshold(name: str, occasion: Occasion, family: int = 1) -> DiagnosticT
         reason = f"'{name}' blocks promotion and stays as it is"
     elif p_value > occasion.rule.level:
         reason = f"no threshold tells good versions from bad ones: p {p_value:.3g}"
-    elif cut.told <= before:
+    elif cut.gap <= before:
         reason = f"the threshold there is tells as much ({before:.2f})"
     else:
-        rule = occasion.rule
-        stable = stabilities(occasion.folder, [old], rule.splits, occasion.seed, occasion.bounds)
-        trial = trial.model_copy(update={"stability": stable[name]})
-        if stable[name] >= rule.least_stable:
+        stable = stabilities([old], occasion)[name]
+        trial = trial.model_copy(update={"stability": stable})
+        if stable >= occasion.rule.least_stable:
             return accepted(trial, CUT, {"revised": occasion.since})
-        reason = f"two halves of the tasks do not agree on it: {stable[name]:.2f}"
+        reason = f"two halves of the tasks do not agree on it: {stable:.2f}"
     return trial.model_copy(update={"reason": reason})

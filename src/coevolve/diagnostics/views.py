@@ -234,9 +234,8 @@ def literal(value: object) -> str:
         return "NULL"
     if isinstance(value, bool | int):
         return str(value)
-    return quoted(
-        str(value)
-    )  # numbers too: text reads back as nan and inf, which SQL has no word for
+    # Numbers too: text reads back as nan and inf, which SQL has no word for.
+    return quoted(str(value))
 
 
 def quoted(text: str) -> str:

@@ -6,7 +6,8 @@ It ships with the package so that anybody's domain can be held to it: `coevolve 
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -67,42 +68,40 @@ class Failure(Exception):
 
 def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
     """Run every check; a check that fails or breaks does not keep the others from running."""
-    tasks: list[Task] = []
 
-    def of_tasks(check: Callable[[Domain, list[Task]], str]) -> Callable[[], str]:
-        """A check that looks at tasks, which cannot pass without any."""
+    @cache
+    def tasks() -> list[Task]:
+        """What most checks look at; none of them can pass without any."""
+        count = counts_of(domain).sample
+        made = list(domain.generate(domain.space.defaults(), count, seed, Split.DEV))
+        expect(bool(made), "there are no tasks to look at")
+        return made
 
-        def run() -> str:
-            if not tasks:
-                tasks.extend(
-                    domain.generate(
-                        domain.space.defaults(), counts_of(domain).sample, seed, Split.DEV
-                    )
-                )
-            expect(bool(tasks), "there are no tasks to look at")
-            return check(domain, tasks)
+    return examined(
+        {
+            "declarations": lambda: declarations(domain, tasks()),
+            "same seed, same tasks": lambda: same_tasks(domain, seed),
+            "splits are disjoint": lambda: disjoint_splits(domain, seed),
+            "the oracle earns full reward": lambda: oracle(domain, tasks()),
+            "empty, constant and garbage answers earn nothing": lambda: garbage(domain, tasks()),
+            "answers to other tasks earn little": lambda: swapped(domain, tasks()),
+            "verifying twice agrees": lambda: verify_twice(domain, tasks()),
+            "the prompt does not leak the solution": lambda: no_leak(domain, tasks()),
+            "tasks survive a round trip": lambda: round_trip(domain, tasks()),
+            "random and projected knobs are valid": lambda: knobs_valid(domain, seed),
+            "every knob moves its statistic": lambda: knobs_move(domain, seed),
+        }
+    )
 
-        return run
 
-    checks: dict[str, Callable[[], str]] = {
-        "declarations": of_tasks(declarations),
-        "same seed, same tasks": lambda: same_tasks(domain, seed),
-        "splits are disjoint": lambda: disjoint_splits(domain, seed),
-        "the oracle earns full reward": of_tasks(oracle),
-        "empty, constant and garbage answers earn nothing": of_tasks(garbage),
-        "answers to other tasks earn little": of_tasks(swapped),
-        "verifying twice agrees": of_tasks(verify_twice),
-        "the prompt does not leak the solution": of_tasks(no_leak),
-        "tasks survive a round trip": of_tasks(round_trip),
-        "random and projected knobs are valid": lambda: knobs_valid(domain, seed),
-        "every knob moves its statistic": lambda: knobs_move(domain, seed),
-    }
+def examined(checks: Mapping[str, Callable[[], str]]) -> Iterator[Finding]:
+    """The findings of checks; each says what it looked at, or raises what is wrong."""
     for name, check in checks.items():
         try:
             yield Finding(name, True, check())
         except Failure as failure:
             yield Finding(name, False, str(failure))
-        except Exception as error:  # the capture point of the suite: a broken domain is a finding
+        except Exception as error:  # the capture point of a suite: what breaks is a finding
             yield Finding(name, False, f"raised {type(error).__name__}: {error}")
 
 

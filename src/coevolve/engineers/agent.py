@@ -76,7 +76,7 @@ class AgentEngineer:
         if self.dialogue is None:
             return Proposal()
         self.dialogue.over = True
-        return self.dialogue.told(Proposal())
+        return self.dialogue.with_costs(Proposal())
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(
@@ -89,7 +89,7 @@ class AgentEngineer:
             found = self.dialogue.run()
         except CoevolveError as error:  # no answer at all; what was spent so far is still told
             found = Proposal(failure=f"{type(error).__name__}: {error}"[:1_000])
-        return [self.dialogue.told(found)]
+        return [self.dialogue.with_costs(found)]
 
 
 class Dialogue:
@@ -104,7 +104,7 @@ class Dialogue:
         self.calls: list[dict[str, Any]] = []
         self.over = False
 
-    def told(self, found: Proposal) -> Proposal:
+    def with_costs(self, found: Proposal) -> Proposal:
         """A proposal with all that it took."""
         took = {
             "shown": "\n\n".join(message.content for message in self.messages[:2]),
@@ -124,9 +124,9 @@ class Dialogue:
             call = self.next_call(last=left == 0)
             if isinstance(call, str):
                 return Proposal(failure=call)
-            if call.tool == "propose":
+            if isinstance(call, LastCall) or call.tool == "propose":
                 try:
-                    patch = self.proposed(call.patch)
+                    patch = self.tools.patch_of(call.patch)
                 except UserError as error:
                     refused = clean(str(error))
                     self.answered(call, f"refused: {refused}", left)
@@ -136,25 +136,17 @@ class Dialogue:
             self.answered(call, self.tools.answer(call), left)
         return Proposal(failure=f"no patch after {self.engineer.calls} calls: {refused}"[:1_000])
 
-    def next_call(self, last: bool) -> Call | str:
+    def next_call(self, last: bool) -> Call | LastCall | str:
         """What the policy does next, or why that cannot be told."""
         engineer = self.engineer
         if self.over:
             return "there was no more time"
         drawn = derive(self.seed, "call", len(self.calls))
         sampling = engineer.sampling.model_copy(update={"seed": drawn})
-        call: Call | None
-        if last:
-            final = answer_json(
-                engineer.policy, self.messages, LastCall, sampling, engineer.repairs
-            )
-            said = final.value
-            call = None if said is None else Call(tool=said.tool, patch=said.patch)
-            failure, texts, completions = final.failure, final.texts, final.completions
-        else:
-            call, failure, texts, completions = answer_json(
-                engineer.policy, self.messages, Call, sampling, engineer.repairs
-            )
+        form: type[Call | LastCall] = LastCall if last else Call
+        call, failure, texts, completions = answer_json(
+            engineer.policy, self.messages, form, sampling, engineer.repairs
+        )
         record = {
             "tool": "", "arguments": {}, "answer": "", "tokens": tokens(completions),
             "money": worth(engineer.policy, completions),
@@ -168,12 +160,7 @@ class Dialogue:
         record["arguments"] = call.model_dump(mode="json", exclude={"tool"}, exclude_defaults=True)
         return call
 
-    def proposed(self, change: Change | None) -> Patch:
-        if change is None:
-            raise UserError("`patch` is missing")
-        return self.tools.patch_of(change)
-
-    def answered(self, call: Call, text: str, left: int) -> None:
+    def answered(self, call: Call | LastCall, text: str, left: int) -> None:
         """Note what a call was told, and tell it."""
         text = cut(clean(text), REPLY_CHARACTERS)
         self.calls[-1]["answer"] = text

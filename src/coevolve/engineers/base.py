@@ -106,6 +106,12 @@ class View(NamedTuple):
     def last(self) -> Past:
         return self.history[-1]
 
+    @property
+    def tried(self) -> set[str]:
+        """Digests of every harness that was trained or refused."""
+        trained = {one.harness.digest() for one in self.versions}
+        return trained | {one.harness.digest() for one in self.refused}
+
 
 class Edit(Value):
     """One local change of one knob."""
@@ -130,9 +136,9 @@ def change_knobs(knobs: Mapping[str, Any], words: str, author: str = "") -> Prop
     """A proposal of knobs; those that are not named stay as they are."""
     if not knobs:
         return Proposal(words=words)
-    told = words[:MOST_WORDS] or "no reason given"
+    why = words[:MOST_WORDS] or "no reason given"
     return Proposal(
-        patch=Patch(factor="knobs", value=dict(knobs), hypothesis=told, author=author), words=words
+        patch=Patch(factor="knobs", value=dict(knobs), hypothesis=why, author=author), words=words
     )
 
 

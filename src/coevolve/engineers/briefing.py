@@ -6,7 +6,8 @@ Invariant: text that anybody else wrote is fenced or cleaned, and the whole keep
 import json
 
 from coevolve.engineers.base import Past, View
-from coevolve.engineers.fence import clean, cut, fenced
+from coevolve.engineers.context import CHARACTERS_PER_TOKEN, remark
+from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.signals import counted, pooled
 from coevolve.engineers.situation import Situation
@@ -15,8 +16,6 @@ from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
 
-CHARACTERS_PER_TOKEN = 4
-NOTE_CHARACTERS = 2_000
 WORDS = 160
 """Characters that are shown in a list of why a patch was refused."""
 MOST_REFUSED = 12
@@ -36,14 +35,7 @@ def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tok
     share = budget // len(parts)
     spare = sum(max(0, share - len(part)) for part in parts)
     parts = [cut(part, share + spare) if len(part) > share else part for part in parts]
-    if view.note:
-        note = fenced(view.note, NOTE_CHARACTERS)
-        said = f"A person has a remark:\n{note}"
-        if view.returned:
-            returned = fenced(view.returned, NOTE_CHARACTERS)
-            said = f"Proposed was:\n{returned}\n\nA person asks to revise that:\n{note}"
-        parts.append(said)
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *remark(view)])
 
 
 def about(view: View) -> str:
@@ -109,7 +101,7 @@ def changed(patch: Patch) -> str:
 def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
     """The skills that apply, and what they warn of."""
     fitting = library.matching(view.domain, situation)
-    lines = [told(skill, view.domain) for skill in fitting if skill.trigger] or ["- none"]
+    lines = [in_a_line(skill, view.domain) for skill in fitting if skill.trigger] or ["- none"]
     warned = [
         f"- {skill.name}: not {skill.factor}: {clean(skill.summary)}"
         for skill in library.warning(view.domain, situation)
@@ -118,7 +110,7 @@ def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
     return "\n".join(["Skills whose triggers hold, best first:", *lines, *against])
 
 
-def told(skill: Skill, domain: str) -> str:
+def in_a_line(skill: Skill, domain: str) -> str:
     """A skill and its record in one line."""
     held, failed = skill.held(), skill.failed()
     record = f"held {held}, failed {failed}; here {skill.held(domain)} and {skill.failed(domain)}"

@@ -12,9 +12,10 @@ from coevolve.engineers.fill import alike
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engineers.situation import Situation
 from coevolve.evaluation.difference import Difference
+from coevolve.harness.diagnostic import Layer
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat
-from coevolve.harness.skill import SIGNS, Sign, Skill, Trial
+from coevolve.harness.skill import SIGNS, Skill, Trial
 from coevolve.harness.template import (
     Append,
     Ask,
@@ -93,17 +94,17 @@ def similar(
     for skill in known:
         if skill.negative or skill.factor != patch.factor or not skill.applies(situation.values):
             continue
-        if isinstance(skill.template, Ask):
-            if skill.template.name == patch.author:
-                return skill
-            continue
-        if patch.factor == "knobs":
-            if isinstance(skill.template, Put) and skill.template.value == patch.value:
-                return skill
-            continue
-        for value in values_of(skill.template, skill.factor, harness, components):
-            if alike(patch, patch.model_copy(update={"value": value}), harness, space):
-                return skill
+        match skill.template:
+            case Ask(name=name):
+                same = name == patch.author
+            case template if patch.factor == "knobs":
+                same = isinstance(template, Put) and template.value == patch.value
+            case template:
+                values = values_of(template, skill.factor, harness, components)
+                others = [patch.model_copy(update={"value": value}) for value in values]
+                same = any(alike(patch, other, harness, space) for other in others)
+        if same:
+            return skill
     return None
 
 
@@ -116,7 +117,7 @@ def learned(patch: Patch, template: Template, situation: Situation, domain: str)
     word = patch.factor.rpartition(".")[2]
     return Skill(
         name=f"learned_{word}_{digest(content).hex()[:8]}",
-        summary=f"{FACTORS[patch.factor][1]}: {told(template)}, learned in {domain}",
+        summary=f"{FACTORS[patch.factor][1]}: {in_words(template)}, learned in {domain}",
         trigger=when,
         factor=patch.factor,
         template=template,
@@ -156,13 +157,13 @@ def template_of(patch: Patch, harness: Harness) -> Template:
     return Put(value=new)
 
 
-def told(template: Template) -> str:
+def in_words(template: Template) -> str:
     """A template in a few words."""
     values = template.model_dump(mode="json", exclude={"kind", "low", "high"})
     return f"{template.kind} {', '.join(str(value) for value in values.values())}"[:150]
 
 
-def signs(situation: Situation) -> tuple[str, Sign]:
+def signs(situation: Situation) -> tuple[str, Layer]:
     """What was beyond its threshold, as a trigger; or else what moved most; and its layer."""
     if situation.alarms:
         seen = situation.alarms[:MOST_SIGNS]

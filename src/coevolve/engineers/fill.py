@@ -39,15 +39,15 @@ def fill(skill: Skill, view: View, seed: int, author: str = "") -> list[Patch]:
             least=skill.least,
             author=author,
         )
-        if applied(harness, patch, view.components) is not None:
+        if digest_with(patch, view) is not None:
             found.append(patch)
     return found
 
 
-def applied(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness | None:
-    """The harness with a patch in it; None where it cannot be."""
+def digest_with(patch: Patch, view: View) -> str | None:
+    """The digest of the parent's harness with a patch in it; None where it cannot be."""
     try:
-        return with_patch(harness, patch, components)
+        return with_patch(view.parent.harness, patch, view.components).digest()
     except UserError:
         return None
 
@@ -61,12 +61,9 @@ def with_patch(harness: Harness, patch: Patch, components: Mapping[str, str]) ->
 
 def worded(skill: Skill, old: Any, new: Any) -> str:
     """The hypothesis with the values in it; knobs and filters are too long to be told."""
-    words = {"{old}": "what it was", "{new}": "what it becomes"}
-    if not isinstance(new, dict | list):
-        words = {"{old}": f"{old}", "{new}": f"{new}"}
-    text = skill.hypothesis
-    for mark, word in words.items():
-        text = text.replace(mark, word[:200])
+    if isinstance(new, dict | list):
+        old, new = "what it was", "what it becomes"
+    text = skill.hypothesis.replace("{old}", f"{old}"[:200]).replace("{new}", f"{new}"[:200])
     return text[:1_000]
 
 

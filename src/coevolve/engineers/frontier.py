@@ -5,17 +5,16 @@ Invariant: a share in use never falls below a part of what is equal, so that not
 
 import math
 
-from coevolve.engineers.base import View, change_knobs
+from coevolve.engineers.base import View
 from coevolve.engineers.signals import (
+    Ruling,
     Signal,
     counted,
     difficulty,
     hardened,
+    in_shares,
     signals,
-    summary,
-    told,
 )
-from coevolve.harness.proposal import Proposal
 from coevolve.store.cells import Cell
 
 LOW, HIGH = 0.2, 0.8
@@ -36,42 +35,36 @@ HARDEN = 0.15
 """Part of its range by which a difficulty knob moves."""
 
 
-class FrontierEngineer:
+def frontier(view: View, seed: int) -> Ruling:
     """Shares go towards tasks in the learning zone, difficulty towards the zone.
 
     Tasks with more live groups and less certain rates get more; solved tasks keep a maintenance
     share; dead tasks are backed off. Where all of a group is solved its next member opens. After a
     round whose knobs went back the steps are halved, and what had been changed goes the other way.
     """
-
-    name = "frontier"
-
-    def propose(self, view: View, seed: int) -> list[Proposal]:
-        scale = 0.5 ** reversals(view)
-        knobs: dict[str, float] = {}
-        lines = []
-        for group, members in view.space.groups.items():
-            found = signals(view, group)
-            for signal, share in zip(found, better_shares(found, STEP * scale), strict=True):
-                knobs[signal.knob.name] = share
-                if abs(share - signal.share) > 5e-4:
-                    lines.append(told(signal, share))
-            later = members[members.index(found[-1].knob.name) + 1 :]
-            if later and all(kind(signal.cell) == "solved" for signal in found):
-                knobs[later[0]] = OPENING * scale / (len(found) + 1)
-                lines.append(f"{group}: all {len(found)} in use are solved: {later[0]} opens")
-        for knob, name, cell in difficulty(view):
-            before = view.incumbent[knob.name]
-            after = hardened(knob, before, HARDEN * scale * direction(cell))
-            if after != before:
-                knobs[knob.name] = after
-                lines.append(f"{name}: {counted(cell)}: {knob.name} {before:.3g} → {after:.3g}")
-        if back := opposite(view):
-            knobs |= back
-            lines = [f"the change of round {view.last.number} was taken back: the other way by "
-                     f"half for {len(back)} knobs, half steps for the rest", *lines]  # fmt: skip
-        explanation = f"{summary(view)} {'; '.join(lines) or 'Nothing calls for a change'}."
-        return [change_knobs(knobs, explanation)]
+    scale = 0.5 ** reversals(view)
+    knobs: dict[str, float] = {}
+    lines = []
+    for group, members in view.space.groups.items():
+        found = signals(view, group)
+        shares, changes = in_shares(found, better_shares(found, STEP * scale))
+        knobs |= shares
+        lines += changes
+        later = members[members.index(found[-1].knob.name) + 1 :]
+        if later and all(kind(signal.cell) == "solved" for signal in found):
+            knobs[later[0]] = OPENING * scale / (len(found) + 1)
+            lines.append(f"{group}: all {len(found)} in use are solved: {later[0]} opens")
+    for knob, name, cell in difficulty(view):
+        before = view.incumbent[knob.name]
+        after = hardened(knob, before, HARDEN * scale * direction(cell))
+        if after != before:
+            knobs[knob.name] = after
+            lines.append(f"{name}: {counted(cell)}: {knob.name} {before:.3g} → {after:.3g}")
+    if back := opposite(view):
+        knobs |= back
+        lines = [f"the change of round {view.last.number} was taken back: the other way by "
+                 f"half for {len(back)} knobs, half steps for the rest", *lines]  # fmt: skip
+    return knobs, f"{'; '.join(lines) or 'Nothing calls for a change'}."
 
 
 def kind(cell: Cell) -> str:

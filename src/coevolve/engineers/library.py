@@ -8,22 +8,19 @@ is counted once however often it is told.
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 from coevolve.core.names import did_you_mean, lookup
-from coevolve.core.rollout import Value
 from coevolve.engineers.registry import ENGINEERS
+from coevolve.engineers.situation import Situation
 from coevolve.evaluation.statistics import wilson
-from coevolve.harness.check import checked, read_toml
+from coevolve.harness.check import read_tables
 from coevolve.harness.skill import SIGNS, Skill
 from coevolve.harness.template import Ask
 from coevolve.harness.trigger import trigger
 from coevolve.store.files import alone
-
-if TYPE_CHECKING:
-    from coevolve.engineers.situation import Situation
 
 BUILT_IN = Path(__file__).parent / "skills"
 
@@ -39,7 +36,7 @@ class SkillLibrary:
     def get(self, name: str) -> Skill:
         return lookup("skill", name, self.skills)
 
-    def matching(self, domain: str, situation: "Situation") -> list[Skill]:
+    def matching(self, domain: str, situation: Situation) -> list[Skill]:
         """Skills to follow here, best first; those without a trigger of their own come last."""
         chosen = [
             skill
@@ -49,7 +46,7 @@ class SkillLibrary:
         critical = {alarm.diagnostic for alarm in situation.alarms if alarm.level == "critical"}
         return sorted(chosen, key=lambda skill: preference(skill, domain, critical))
 
-    def warning(self, domain: str, situation: "Situation") -> list[Skill]:
+    def warning(self, domain: str, situation: Situation) -> list[Skill]:
         """Skills that say what not to do here."""
         return [
             skill
@@ -146,16 +143,12 @@ def read_folder(folder: Path) -> dict[str, Skill]:
 
 def read_file(file: Path) -> dict[str, Skill]:
     """One table per skill, named after it."""
-    found = {}
-    for name, values in read_toml(file).items():
-        if not isinstance(values, dict):
-            raise UserError(f"{file}: {name} = {values!r:.60} is no skill; begin with [NAME]")
-        skill = checked(Skill, {**values, "name": name}, f"{file}, [{name}]")
+    found = {skill.name: skill for skill in read_tables(Skill, file)}
+    for name, skill in found.items():
         if isinstance(skill.template, Ask) and skill.template.name not in ENGINEERS:
             wrong = skill.template.name
             hint = did_you_mean(wrong, list(ENGINEERS))
             raise UserError(f"{file}, [{name}]: no engineer is called '{wrong}'{hint}")
-        found[name] = skill
     return found
 
 
@@ -163,20 +156,13 @@ def as_toml(skills: Iterable[Skill]) -> bytes:
     """Skills as the text of a file: what has its default is left out."""
     import tomli_w
 
-    tables = {skill.name: sparse(skill) for skill in skills}
+    tables = {}
+    for skill in skills:
+        values = skill.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
+        # A template keeps the kind that tells it from others; TOML has no word for what is unknown.
+        values["template"] = skill.template.model_dump(mode="json", exclude_none=True)
+        if skill.evidence:
+            trials = [one.model_dump(mode="json", exclude_none=True) for one in skill.evidence]
+            values["evidence"] = trials
+        tables[skill.name] = values
     return tomli_w.dumps(tables).encode()
-
-
-def sparse(value: Value) -> dict[str, Any]:
-    """The values that are not defaults, and the kinds that tell templates apart."""
-    found = value.model_dump(mode="json", exclude_defaults=True, exclude={"name"})
-    if isinstance(value, Skill):
-        found["template"] = whole(value.template)
-        if value.evidence:
-            found["evidence"] = [whole(trial) for trial in value.evidence]
-    return found
-
-
-def whole(value: Value) -> dict[str, Any]:
-    """All values but those that are not known, which TOML has no word for."""
-    return value.model_dump(mode="json", exclude_none=True)

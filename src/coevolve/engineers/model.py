@@ -15,14 +15,13 @@ from coevolve.core.rollout import Message, Value
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, View, change_knobs
-from coevolve.engineers.context import compose
+from coevolve.engineers.context import compose, remark
 from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.reach import edited
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Completion, Policy, Sampling, tokens, worth
 from coevolve.policies.form import answer_json
 
-NOTE_CHARACTERS = 2_000
 MOST_EDITS = 40
 
 ROLE = """\
@@ -118,20 +117,19 @@ class ModelEngineer:
         """The proposal in the policy's answer, and what it took."""
         names = tuple(knob.name for knob in view.incumbent.in_use())
         held = sampling.model_copy(update={"json_schema": schema(self.answer, names)})
-        if self.answer == "whole":
-            whole = answer_json(self.policy, asked, WholeAnswer, held, self.repairs)
-            if whole.value is None:
-                return Proposal(failure=whole.failure), whole.completions
-            said = checked(view.space, whole.value.knobs, whole.value.explanation)
-            return said, whole.completions
-        local = answer_json(self.policy, asked, EditsAnswer, held, self.repairs)
-        if local.value is None:
-            return Proposal(failure=local.failure), local.completions
-        edits, words = local.value.edits, local.value.explanation
-        if wrong := unknown(view.space, [edit.knob for edit in edits]):
-            return Proposal(failure=wrong), local.completions
-        values = edited(edits, view.incumbent, view.reach)
-        return checked(view.space, values, words), local.completions
+        form: type[WholeAnswer | EditsAnswer]
+        form = WholeAnswer if self.answer == "whole" else EditsAnswer
+        said, failure, _, completions = answer_json(self.policy, asked, form, held, self.repairs)
+        if said is None:
+            return Proposal(failure=failure), completions
+        if isinstance(said, WholeAnswer):
+            knobs, named = said.knobs, list(said.knobs)
+        else:
+            knobs = edited(said.edits, view.incumbent, view.reach)
+            named = [edit.knob for edit in said.edits]
+        if wrong := unknown(view.space, named):
+            return Proposal(failure=wrong), completions
+        return change_knobs(knobs, clean(said.explanation)), completions
 
 
 def messages(
@@ -141,26 +139,13 @@ def messages(
     parts = [
         compose(context, view, budget_tokens),
         f"The knobs now:\n{view.incumbent.describe()}",
+        *remark(view, lambda text, most: cut(clean(text), most)),
         WHOLE if form == "whole" else EDITS,
     ]
-    if view.note:
-        note = cut(clean(view.note), NOTE_CHARACTERS)
-        said = f"A person has a remark:\n{note}"
-        if view.returned:
-            returned = cut(clean(view.returned), NOTE_CHARACTERS)
-            said = f"Proposed was:\n{returned}\n\nA person asks to revise that:\n{note}"
-        parts.insert(2, said)
     return (
         Message(role="system", content=ROLE),
         Message(role="user", content="\n\n".join(parts)),
     )
-
-
-def checked(space: KnobSpace, knobs: dict[str, float], explanation: str) -> Proposal:
-    """The proposal, or a failure if none of the knobs it names exists."""
-    if wrong := unknown(space, list(knobs)):
-        return Proposal(failure=wrong)
-    return change_knobs(knobs, clean(explanation))
 
 
 def unknown(space: KnobSpace, names: Sequence[str]) -> str:

@@ -6,31 +6,41 @@ from functools import partial
 
 from coevolve.core.entry import offers
 from coevolve.core.names import lookup
+from coevolve.engineers import baselines
 from coevolve.engineers.adversaries import ADVERSARIES, make_adversary
-from coevolve.engineers.bandit import BanditEngineer
-from coevolve.engineers.base import Engineer
-from coevolve.engineers.ceiling import CeilingEngineer
-from coevolve.engineers.fixed import FixedEngineer
-from coevolve.engineers.frontier import FrontierEngineer
-from coevolve.engineers.learnability import LearnabilityEngineer
-from coevolve.engineers.random_knobs import RandomEngineer
-from coevolve.engineers.target import TargetEngineer
-from coevolve.engineers.uniform import UniformEngineer
+from coevolve.engineers.base import Engineer, View, change_knobs
+from coevolve.engineers.frontier import frontier
+from coevolve.engineers.signals import Ruling, summary
+from coevolve.harness.proposal import Proposal
 
 GROUP = "coevolve.engineers"
 """Entry points of this group in other packages are engineers too: something to call without
 arguments that gives an `Engineer`."""
 
-ENGINEERS: dict[str, Callable[[], Engineer]] = {
-    "fixed": FixedEngineer,
-    "random": RandomEngineer,
-    "uniform": UniformEngineer,
-    "learnability": LearnabilityEngineer,
-    "bandit": BanditEngineer,
-    "ceiling": CeilingEngineer,
-    "target": TargetEngineer,
-    "frontier": FrontierEngineer,
+RULES: dict[str, Callable[[View, int], Ruling]] = {
+    "fixed": baselines.fixed,
+    "random": baselines.random,
+    "uniform": baselines.uniform,
+    "learnability": baselines.learnability,
+    "bandit": baselines.bandit,
+    "ceiling": baselines.ceiling,
+    "target": baselines.target,
+    "frontier": frontier,
 }
+
+
+class RuleEngineer:
+    """Proposes the knobs that a rule makes of the view."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def propose(self, view: View, seed: int) -> list[Proposal]:
+        knobs, why = RULES[self.name](view, seed)
+        return [change_knobs(knobs, f"{summary(view)} {why}")]
+
+
+ENGINEERS: dict[str, Callable[[], Engineer]] = {name: partial(RuleEngineer, name) for name in RULES}
 BAD: dict[str, Callable[[], Engineer]] = {
     name: partial(make_adversary, name) for name in ADVERSARIES
 }

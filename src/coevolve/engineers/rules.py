@@ -6,10 +6,9 @@ of is not suggested at all; while there is anything left to try, there is a sugg
 
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
-from coevolve.engineers.fill import alike, applied, fill
+from coevolve.engineers.fill import alike, digest_with, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
-from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.skill import Skill
@@ -37,17 +36,16 @@ class RulesEngineer:
         situation = situation_of(view.findings, view.versions, view.parent.number)
         drawn = derive(seed, "rules", view.parent.number, len(view.versions))
         taboo = warnings(self.library.warning(view.domain, situation), view, drawn)
-        tried = {one.harness.digest() for one in view.versions}
-        tried |= {one.harness.digest() for one in view.refused}
+        tried = {*view.tried, None}  # none: it cannot be applied
         found: list[tuple[tuple[bool, ...], Proposal]] = []
         for skill in self.library.matching(view.domain, situation):
             if skill.factor not in view.factors:
                 continue
             for patch in fill(skill, view, drawn, self.name):
-                after = new_harness(patch, view, tried)
-                if after is None or warned_of(patch, taboo, view):
+                digest = digest_with(patch, view)
+                if digest in tried or warned_of(patch, taboo, view):
                     continue
-                tried.add(after.digest())
+                tried.add(digest)
                 later = (
                     FACTORS[patch.factor][0] in view.switch,
                     view.failures >= BORROW_AFTER and set(skill.held_in) <= {view.domain},
@@ -65,12 +63,6 @@ def removes(template: Template) -> bool:
     """Whether something is taken away: after failures that is rather tried than more on top."""
     simpler = isinstance(template, Rewrite) and "{reward}" not in template.text
     return simpler or isinstance(template, Remove | Drop)
-
-
-def new_harness(patch: Patch, view: View, tried: set[str]) -> Harness | None:
-    """What a patch leads to, if nothing tried so far is the same."""
-    after = applied(view.parent.harness, patch, view.components)
-    return None if after is None or after.digest() in tried else after
 
 
 def warnings(skills: list[Skill], view: View, seed: int) -> list[tuple[Skill, Patch]]:

@@ -8,10 +8,9 @@ import random
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
-from coevolve.engineers.fill import with_patch
+from coevolve.engineers.fill import digest_with
 from coevolve.harness.filters import AbandonmentFilter, SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.proposal import Proposal
@@ -85,17 +84,12 @@ def grid(view: View, factor: str) -> list[Any]:
 
 def untried(view: View, listed: Iterator[tuple[str, Any]], author: str) -> Found:
     """The first few that can be applied and were not tried yet."""
-    known = {one.harness.digest() for one in view.versions}
-    known |= {one.harness.digest() for one in view.refused}
+    known = {*view.tried, None}  # none: it cannot be applied
     found: list[Patch] = []
     for factor, value in listed:
         words = f"If {FACTORS[factor][1]} is another, then it may be better: a search, no reason."
         patch = Patch(factor=factor, value=value, hypothesis=words, author=author)
-        try:
-            digest = with_patch(view.parent.harness, patch, view.components).digest()
-        except UserError:
-            continue
-        if digest not in known:
+        if (digest := digest_with(patch, view)) not in known:
             known.add(digest)
             found.append(patch)
         if len(found) == MOST:

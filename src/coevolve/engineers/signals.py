@@ -12,6 +12,8 @@ from coevolve.domains.knobs import Knob
 from coevolve.engineers.base import Past, View
 from coevolve.store.cells import Cell, merged
 
+Ruling = tuple[dict[str, float], str]
+"""What a rule comes to: the knobs that it changes, and why."""
 NOTHING = Cell(labels={}, n=0, valid=0, optimal=0, reward=0.0)
 
 
@@ -87,9 +89,14 @@ def counted(cell: Cell) -> str:
     return f"{text}, {100 * cell.dead / cell.groups:.0f} % of {cell.groups} groups dead"
 
 
-def told(signal: Signal, share: float) -> str:
-    """What is known of a share and what becomes of it."""
-    return f"{signal.name}: {counted(signal.cell)}: share {signal.share:.3g} → {share:.3g}"
+def in_shares(found: list[Signal], shares: list[float]) -> tuple[dict[str, float], list[str]]:
+    """New shares as knobs, and those that change noticeably in words."""
+    pairs = list(zip(found, shares, strict=True))
+    return {signal.knob.name: share for signal, share in pairs}, [
+        f"{signal.name}: {counted(signal.cell)}: share {signal.share:.3g} → {share:.3g}"
+        for signal, share in pairs
+        if abs(share - signal.share) > 5e-4
+    ]
 
 
 def summary(view: View) -> str:

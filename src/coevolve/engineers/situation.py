@@ -4,10 +4,9 @@ Invariant: it follows from recorded readings alone, and a reading on too small a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from coevolve.diagnostics.health import alarm_of
 from coevolve.harness.diagnostic import Alarm, Finding
 from coevolve.harness.trigger import NUMBERS
 from coevolve.harness.version import Version
@@ -28,7 +27,12 @@ def situation_of(
 ) -> Situation:
     """The situation of a version, by the line that it grew from."""
     line = ancestry(versions, number)
-    values = next((settings(one) for one in versions if one.number == number), {})
+    values = {
+        f"recipe.{name}": float(getattr(one.harness.recipe, name))
+        for one in versions
+        if one.number == number
+        for name in NUMBERS
+    }
     alarms: list[Alarm] = []
     for finding in findings:
         known = {r.version: r for r in finding.readings if r.n >= finding.diagnostic.least}
@@ -36,17 +40,11 @@ def situation_of(
             continue
         name, reading = finding.diagnostic.name, known[number]
         values[name] = reading.value
-        if reading.level:
-            alarms.append(alarm_of(finding.diagnostic, reading))
+        if alarm := finding.diagnostic.alarm(reading):
+            alarms.append(alarm)
         values |= trends(name, [known[v].value if v in known else None for v in line])
     alarms.sort(key=lambda alarm: (alarm.level != "critical", -excess(alarm), alarm.diagnostic))
     return Situation(values, tuple(alarms))
-
-
-def settings(version: Version) -> dict[str, float]:
-    """The numbers of a version's recipe."""
-    recipe = version.harness.recipe
-    return {f"recipe.{name}": float(getattr(recipe, name)) for name in NUMBERS}
 
 
 def ancestry(versions: Iterable[Version], number: int) -> list[int]:
@@ -70,19 +68,9 @@ def trends(name: str, readings: list[float | None]) -> dict[str, float]:
     steps = [later - earlier for later, earlier in pairwise(recent)]
     return {
         f"{name}.change": steps[0],
-        f"{name}.rises": float(leading(step > 0 for step in steps)),
-        f"{name}.falls": float(leading(step < 0 for step in steps)),
+        f"{name}.rises": float(len(list(takewhile(lambda step: step > 0, steps)))),
+        f"{name}.falls": float(len(list(takewhile(lambda step: step < 0, steps)))),
     }
-
-
-def leading(flags: Iterable[bool]) -> int:
-    """How many are true before the first that is not."""
-    count = 0
-    for flag in flags:
-        if not flag:
-            break
-        count += 1
-    return count
 
 
 def excess(alarm: Alarm) -> float:

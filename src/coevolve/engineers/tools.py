@@ -16,7 +16,7 @@ from coevolve.diagnostics.health import behind_sql, readings_at, readings_of
 from coevolve.diagnostics.locked import Answer
 from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
-from coevolve.engineers.briefing import listed, told
+from coevolve.engineers.briefing import in_a_line, listed
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
@@ -73,13 +73,7 @@ class LastCall(Value):
 class Tools:
     """Answers calls about one view."""
 
-    def __init__(
-        self,
-        view: View,
-        library: SkillLibrary,
-        author: str,
-        seed: int,
-    ) -> None:
+    def __init__(self, view: View, library: SkillLibrary, author: str, seed: int) -> None:
         self.view, self.library, self.author = view, library, author
         self.diagnostics: dict[str, Diagnostic] = {}
         """What was proposed besides a patch, by name."""
@@ -101,13 +95,16 @@ class Tools:
                 case "diagnostic":
                     text = self.asked(call.diagnostic)
                 case _:
-                    text = self.tried(call.patch)
+                    tried = self.view.backtest(self.patch_of(call.patch))
+                    text = f"The patch can be applied. Backtest: {json.dumps(tried)}"
         except CoevolveError as error:
             text = f"error: {error}"
         return cut(clean(text), REPLY_CHARACTERS)
 
-    def patch_of(self, change: Change) -> Patch:
+    def patch_of(self, change: Change | None) -> Patch:
         """The patch that a model means, if it may be made; a `UserError` says why not."""
+        if change is None:
+            raise UserError("`patch` is missing")
         view, value = self.view, change.value
         lookup("factor", change.factor, dict.fromkeys(view.factors))
         if change.factor == "knobs":
@@ -141,13 +138,6 @@ class Tools:
         if skill := warned_of(patch, self.taboo, view):
             raise UserError(f"the skill {skill.name} warns of it: {skill.summary}")
         return patch
-
-    def tried(self, change: Change | None) -> str:
-        """A backtest, or why there is none."""
-        if change is None:
-            raise UserError("`patch` is missing")
-        patch = self.patch_of(change)
-        return f"The patch can be applied. Backtest: {json.dumps(self.view.backtest(patch))}"
 
     def asked(self, question: Question | None) -> str:
         """What a new diagnostic reads of every version; it is tried once versions are judged."""
@@ -215,7 +205,7 @@ class Tools:
             record = tuple(one.model_copy(update=none) for one in skill.evidence)
             return as_toml([skill.model_copy(update={"evidence": record})]).decode()
         fitting = self.library.matching(self.view.domain, self.situation)
-        return "\n".join(told(skill, self.view.domain) for skill in fitting)
+        return "\n".join(in_a_line(skill, self.view.domain) for skill in fitting)
 
 
 def table(answer: Answer) -> str:

@@ -7,8 +7,7 @@ finding, never an error of the suite.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from coevolve.core.errors import SplitError, UserError
@@ -16,7 +15,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
-from coevolve.domains.check import Failure, Finding, expect
+from coevolve.domains.check import Failure, Finding, examined, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
 from coevolve.harness.recipe import Recipe
@@ -36,7 +35,23 @@ def check_engine(
 ) -> list[Finding]:
     """All checks, in order; `folder` must be new or empty. A first stage that does not come to its
     end fails every check that looks at it."""
-    return list(findings(Subject(engine, model, domain, folder, recipe)))
+    subject = Subject(engine, model, domain, folder, recipe)
+    checks = {
+        "scripts are refused, models are not": scripts,
+        "nothing is written outside the folder": stays_inside,
+        "a stage ends with a policy in its folder": trains,
+        "progress counts the steps": progress,
+        "the policy loads and answers": answers,
+        "every rollout is stored": stored,
+        "stored verdicts are the domain's": verdicts,
+        "shaped rewards are the harness's": shapes,
+        "a finished stage is not trained again": again,
+        "another stage in its folder is refused": refused,
+        "tasks of another split are refused": other_split,
+        "the same stage elsewhere gives the same policy": same_policy,
+        "a stage ends when its tokens are used up": limited,
+    }
+    return list(examined({name: partial(check, subject) for name, check in checks.items()}))
 
 
 class Subject:
@@ -83,31 +98,6 @@ class Subject:
         from coevolve.store.stages import stage_rollouts
 
         return list(stage_rollouts(Path(self.result.policy).parent, self.tasks))
-
-
-def findings(subject: Subject) -> Iterator[Finding]:
-    checks: dict[str, Callable[[Subject], str]] = {
-        "scripts are refused, models are not": scripts,
-        "nothing is written outside the folder": stays_inside,
-        "a stage ends with a policy in its folder": trains,
-        "progress counts the steps": progress,
-        "the policy loads and answers": answers,
-        "every rollout is stored": stored,
-        "stored verdicts are the domain's": verdicts,
-        "shaped rewards are the harness's": shapes,
-        "a finished stage is not trained again": again,
-        "another stage in its folder is refused": refused,
-        "tasks of another split are refused": other_split,
-        "the same stage elsewhere gives the same policy": same_policy,
-        "a stage ends when its tokens are used up": limited,
-    }
-    for name, check in checks.items():
-        try:
-            yield Finding(name, True, check(subject))
-        except Failure as failure:
-            yield Finding(name, False, str(failure))
-        except Exception as error:  # the capture point of the suite: a broken engine is a finding
-            yield Finding(name, False, f"raised {type(error).__name__}: {error}")
 
 
 def limited(subject: Subject) -> str:

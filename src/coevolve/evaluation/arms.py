@@ -76,11 +76,11 @@ class Row(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         found = {
-            name: value.as_json() if isinstance(value, Mean | Change) else value
+            name: value._asdict() if isinstance(value, Mean | Change) else value
             for name, value in self._asdict().items()
         }
         kinds = {
-            name: {"valid": valid.as_json(), "optimal": optimal.as_json(), "tasks": n}
+            name: {"valid": valid._asdict(), "optimal": optimal._asdict(), "tasks": n}
             for name, (valid, optimal, n) in self.kinds.items()
         }
         return {

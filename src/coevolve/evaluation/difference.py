@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from statistics import mean
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,6 @@ class Difference(Value):
     def words(self) -> str:
         return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}], n {self.n}"
 
-    def as_json(self) -> dict[str, Any]:
-        return self.model_dump()
-
 
 def paired(
     before: Sequence[float], after: Sequence[float], seed: int = 0, tail: float = TAIL
@@ -65,20 +61,22 @@ def resampled(changes: NDArray[np.float64], rng: np.random.Generator) -> NDArray
         drawn = rng.multinomial(n, counts / n, size=RESAMPLES)
         few: NDArray[np.float64] = drawn @ values / n
         return few
+    size = max(1, min(RESAMPLES, AT_ONCE // n))
+    portions = [min(size, RESAMPLES - begun) for begun in range(0, RESAMPLES, size)]
     return np.concatenate(
-        [changes[rng.integers(n, size=(rows, n))].mean(axis=1) for rows in portions(n)]
+        [changes[rng.integers(n, size=(rows, n))].mean(axis=1) for rows in portions]
     )
 
 
 def by_task(rollouts: Iterable[Rollout], metric: str = "valid") -> list[float]:
     """The mean of each task, in their order: several attempts at one count as one."""
-    tasks: dict[str, list[bool]] = {}
-    for one in rollouts:
-        tasks.setdefault(one.task_id, []).append(getattr(one.outcome, metric))
-    return [mean(values) for values in tasks.values()]
+    listed = list(rollouts)
+    return means_by_task(listed, [getattr(one.outcome, metric) for one in listed])
 
 
-def portions(n: int) -> list[int]:
-    """Resamples at a time: all of them where that takes little memory."""
-    size = max(1, min(RESAMPLES, AT_ONCE // n))
-    return [min(size, RESAMPLES - begun) for begun in range(0, RESAMPLES, size)]
+def means_by_task(rollouts: Sequence[Rollout], values: Sequence[float]) -> list[float]:
+    """The mean of the values of each task's rollouts."""
+    tasks: dict[str, list[float]] = {}
+    for one, value in zip(rollouts, values, strict=True):
+        tasks.setdefault(one.task_id, []).append(value)
+    return [mean(several) for several in tasks.values()]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coevolve.core.errors import UserError
-from coevolve.core.task import Label
 from coevolve.evaluation.tally import Summary, Tally, str_key
 
 
@@ -15,18 +14,19 @@ def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -
     except ImportError:
         raise UserError("heat maps need matplotlib: pip install 'coevolve[draw]'") from None
     across, down, *rest = labels[:3]
-    panels = [
-        (f"{name}, {rest[0]} {value}" if rest and value is not None else name, groups)
-        for name, counts in results.items()
-        for value, groups in split_by(counts, labels)
-    ]
-    columns = len({title.split(", ", 1)[-1] for title, _ in panels}) if rest else 1
+    panels: dict[str, list[Summary]] = {}
+    for name, counts in results.items():
+        for group in counts.by(labels[:3]):
+            value = group.labels[rest[0]] if rest else None
+            title = name if value is None else f"{name}, {rest[0]} {value}"
+            panels.setdefault(title, []).append(group)
+    columns = len({title.split(", ", 1)[-1] for title in panels}) if rest else 1
     columns = max(1, min(columns, len(panels)))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(1.2 + 4.2 * columns, 0.8 + 2.0 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     image = None
-    for axis, (title, groups) in zip(axes.flat, panels, strict=False):
+    for axis, (title, groups) in zip(axes.flat, panels.items(), strict=False):
         xs = sorted({group.labels[across] for group in groups}, key=str_key)
         ys = sorted({group.labels[down] for group in groups}, key=str_key)
         cells = [[float("nan")] * len(xs) for _ in ys]
@@ -50,12 +50,3 @@ def draw_heatmap(results: dict[str, Tally], labels: Sequence[str], path: Path) -
         figure.savefig(path, dpi=130)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot write {path}: {error}") from None
-
-
-def split_by(counts: Tally, labels: Sequence[str]) -> list[tuple[Label | None, list[Summary]]]:
-    """Groups by the first two labels, for each value of the third."""
-    groups = counts.by(labels[:3])
-    if len(labels) < 3:
-        return [(None, groups)]
-    values = list(dict.fromkeys(group.labels[labels[2]] for group in groups))
-    return [(value, [g for g in groups if g.labels[labels[2]] == value]) for value in values]

@@ -5,12 +5,12 @@ there is nothing but tasks to count, and `over` says so.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from coevolve.evaluation.clusters import Part, share
+from coevolve.evaluation.clusters import interval
 from coevolve.evaluation.difference import paired
 
 Over = Literal["seeds", "tasks"]
@@ -28,9 +28,6 @@ class Mean(NamedTuple):
     over: Over
     """What n counts, and the interval generalises over."""
 
-    def as_json(self) -> dict[str, Any]:
-        return self._asdict()
-
 
 class Change(NamedTuple):
     """A mean difference of pairs with its interval (95 %)."""
@@ -43,16 +40,13 @@ class Change(NamedTuple):
     n: int
     over: Over
 
-    def as_json(self) -> dict[str, Any]:
-        return self._asdict()
-
 
 def mean_rate(outcomes: Outcomes) -> Mean:
     """The mean over seeds with Student's interval; of one seed, Wilson's over its tasks."""
     rates = [float(np.mean(one)) for one in outcomes]
     if len(rates) == 1:
-        tasks = [Part(str(place), value, 1) for place, value in enumerate(outcomes[0])]
-        return Mean(*share(tasks, len(tasks)), "tasks")
+        values, n = np.asarray(outcomes[0], dtype=float), len(outcomes[0])
+        return Mean(rates[0], *interval(values, np.ones(n), n), n, "tasks")
     mean, reach = student(rates)
     return Mean(mean, max(0.0, mean - reach), min(1.0, mean + reach), len(rates), "seeds")
 
@@ -83,12 +77,11 @@ def student(values: Sequence[float]) -> tuple[float, float]:
 
 def holm(ps: Sequence[float]) -> list[float]:
     """p values made larger for how many were looked at (Holm)."""
-    order = sorted(range(len(ps)), key=lambda place: ps[place])
-    found, largest = [1.0] * len(ps), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[place]))
-        found[place] = largest
-    return found
+    order = np.argsort(ps, kind="stable")
+    found = np.ones(len(ps))
+    raised = np.sort(ps) * np.arange(len(ps), 0, -1)
+    found[order] = np.minimum(1.0, np.maximum.accumulate(raised))
+    return found.tolist()
 
 
 def chance(p: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.engineers.base import View
+from coevolve.gallery import code, lake, math, swe
 from coevolve.gallery.scenario import Scenario
 from coevolve.gallery.score_only import Scored, scored
 from coevolve.harness.patch import Patch
@@ -25,6 +26,25 @@ from coevolve.store.lineage import Lineage
 from coevolve.store.phases import Gate
 
 Say = Callable[[str], None]
+SCENARIOS: dict[str, Scenario] = {
+    one.name: one
+    for one in (
+        swe.LEAKING,
+        code.TAMPERING,
+        lake.DISCRETE,
+        lake.BREVITY,
+        swe.DEBUGGING,
+        swe.ECHO,
+        math.FILTERED,
+        lake.BONUS,
+        math.CONTAMINATION,
+        code.EXPLORING,
+        math.BANK,
+        swe.HINTS,
+        lake.CALMER,
+    )
+}
+"""Faults first, then gains."""
 
 
 class Proposer:
@@ -109,16 +129,16 @@ def finished_run(
     """The lineage of a scenario, to its end; with the first version of another one, if given."""
     values = {**scenario.plan, "name": folder.name, "skills": folder / "library", **changes}
     plan = make_plan(values, f"the scenario {scenario.name}")
-    parts, proposer = scenario.parts(plan), Proposer(scenario)
+    (gauge, engine), proposer = scenario.parts(plan), Proposer(scenario)
     ledger = Ledger.create(folder, plan.model_dump(mode="json"))
     if first:
         reuse(first, folder)
     run = Run(
         plan,
         ledger,
-        parts.gauge,
+        gauge,
         lambda checkpoint: {proposer.name: lambda: proposer},
-        one_by_one(parts.engine, parts.gauge, None),
+        one_by_one(engine, gauge, None),
         lambda line: say(f"{folder.name}: {line}"),
     )
     run_loop(run)

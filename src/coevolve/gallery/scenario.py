@@ -21,11 +21,8 @@ Score = Literal["valid", "reward", "learned"]
 reward on them, by each version's own reward; or the mean reward of what training learned from."""
 
 
-class Parts(NamedTuple):
-    """What a run is made with."""
-
-    gauge: Gauge
-    engine: Engine
+Parts = tuple[Gauge, Engine]
+"""What a run is made with."""
 
 
 class Scenario(NamedTuple):
@@ -78,7 +75,7 @@ def mixing(
             known = load(Path(name)) if (Path(name) / FILE).is_file() else start
             return MixturePolicy(name, known, scripts), ""
 
-        return Parts(Gauge(plan, domain, read), MixtureEngine(domain, scripts, start))
+        return Gauge(plan, domain, read), MixtureEngine(domain, scripts, start)
 
     return parts
 
@@ -87,4 +84,4 @@ def training(plan: Plan) -> Parts:
     """A language model, trained by TRL."""
     from coevolve.engines.trl.engine import TrlEngine
 
-    return Parts(gauge_of(plan), TrlEngine())
+    return gauge_of(plan), TrlEngine()

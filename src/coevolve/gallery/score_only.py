@@ -8,7 +8,7 @@ import numpy as np
 
 from coevolve.backtests.replay import read_stored
 from coevolve.core.rollout import Rollout
-from coevolve.evaluation.difference import paired
+from coevolve.evaluation.difference import by_task, means_by_task, paired
 from coevolve.gallery.scenario import Score
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
@@ -60,24 +60,19 @@ def scored(run: Run, measure: Score, harnesses: tuple[Harness, Harness]) -> Scor
             min(len(before), len(after)),
         )  # fmt: skip
     sides = [
-        by_task(run, run.gate(number), one if measure == "reward" else None)
+        score_by_task(run, run.gate(number), one if measure == "reward" else None)
         for number, one in enumerate(harnesses)
     ]
     found = paired(sides[0], sides[1], run.plan.seed)
     return Scored(measure, mean(sides[0]), mean(sides[1]), found.low, found.high, found.n)
 
 
-def by_task(run: Run, rollouts: Sequence[Rollout], harness: Harness | None) -> list[float]:
+def score_by_task(run: Run, rollouts: Sequence[Rollout], harness: Harness | None) -> list[float]:
     """The score of each task; without a harness, whether answers are valid."""
-    values = (
-        shaped(harness.reward, rollouts, run.gauge.domain.components)
-        if harness
-        else np.array([float(one.outcome.valid) for one in rollouts])
-    )
-    tasks: dict[str, list[float]] = {}
-    for one, value in zip(rollouts, values.tolist(), strict=True):
-        tasks.setdefault(one.task_id, []).append(value)
-    return [mean(several) for several in tasks.values()]
+    if harness is None:
+        return by_task(rollouts)
+    rewards = shaped(harness.reward, rollouts, run.gauge.domain.components)
+    return means_by_task(rollouts, rewards.tolist())
 
 
 def learned(run: Run, number: int, harness: Harness) -> Numbers:

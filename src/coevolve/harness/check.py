@@ -45,6 +45,18 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
         raise UserError(f"{where}: {field} = {value}: {words}") from None
 
 
+def read_tables(model: type[Model], file: Path, **given: Any) -> list[Model]:
+    """The values of a TOML file that has one table for each, named after it; `given` are settings
+    that no file can claim."""
+    found = []
+    for name, values in read_toml(file).items():
+        if not isinstance(values, dict):
+            kind = model.__name__.lower()
+            raise UserError(f"{file}: {name} = {values!r:.60} is no {kind}; begin with [NAME]")
+        found.append(checked(model, {**values, "name": name, **given}, f"{file}, [{name}]"))
+    return found
+
+
 def settings(model: type[BaseModel], place: list[str]) -> list[str]:
     """The fields at a place within a model, as far as that is made of models."""
     for name in place:

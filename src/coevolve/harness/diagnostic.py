@@ -12,6 +12,8 @@ from coevolve.core.rollout import Value
 
 Layer = Literal["score", "signal", "behaviour", "version"]
 Level = Literal["warn", "critical"]
+Direction = Literal["above", "below"]
+"""On which side of a threshold the alarm is."""
 LAYERS: tuple[Layer, ...] = ("score", "signal", "behaviour", "version")
 
 
@@ -35,8 +37,7 @@ class Diagnostic(Value):
     sql: str
     """One SELECT with a row per version: `version`, `value`, `n`, and `low`, `high` where known.
     A null value counts as no row."""
-    direction: Literal["above", "below"] = "above"
-    """On which side of a threshold the alarm is."""
+    direction: Direction = "above"
     warn: float | None = None
     critical: float | None = None
     least: int = Field(default=10, ge=1)
@@ -58,14 +59,9 @@ class Diagnostic(Value):
 
     @model_validator(mode="after")
     def _ordered(self) -> "Diagnostic":
-        if self.warn is not None and self.critical is not None:
-            outer, inner = (
-                (self.critical, self.warn)
-                if self.direction == "above"
-                else (self.warn, self.critical)
-            )
-            if outer < inner:
-                raise ValueError(f"critical {self.critical} is reached before warn {self.warn}")
+        warn, critical = self.warn, self.critical
+        if warn is not None and critical is not None and self.beyond(warn, critical):
+            raise ValueError(f"critical {critical} is reached before warn {warn}")
         return self
 
     def applies(self, domains: Iterable[str]) -> bool:
@@ -76,18 +72,27 @@ class Diagnostic(Value):
         """What a value means, None for nothing."""
         if n < self.least:
             return None
-        levels: tuple[tuple[Level, float | None], ...]
-        levels = (("critical", self.critical), ("warn", self.warn))
-        for level, threshold in levels:
-            if threshold is not None and self.beyond(value, threshold):
-                return level
-        return None
+        if self.critical is not None and self.beyond(value, self.critical):
+            return "critical"
+        return "warn" if self.warn is not None and self.beyond(value, self.warn) else None
 
-    def threshold(self, level: Level) -> float:
-        """The number that an alarm of this level has passed."""
-        found = self.critical if level == "critical" else self.warn
-        assert found is not None
-        return found
+    def alarm(self, reading: "Reading") -> "Alarm | None":
+        """A reading beyond a threshold as an alarm."""
+        if reading.level is None:
+            return None
+        threshold = self.critical if reading.level == "critical" else self.warn
+        assert threshold is not None
+        return Alarm(
+            diagnostic=self.name,
+            layer=self.layer,
+            version=reading.version,
+            level=reading.level,
+            value=reading.value,
+            threshold=threshold,
+            direction=self.direction,
+            n=reading.n,
+            blocks=self.blocks and reading.level == "critical",
+        )
 
     def beyond(self, value: float, threshold: float) -> bool:
         return value > threshold if self.direction == "above" else value < threshold
@@ -134,7 +139,7 @@ class Alarm(Value):
     level: Level
     value: float
     threshold: float
-    direction: Literal["above", "below"]
+    direction: Direction
     n: int
     blocks: bool
     """It keeps the version from being promoted."""
@@ -154,8 +159,8 @@ class DiagnosticTrial(Value):
 
     diagnostic: Diagnostic
     """As accepted: with thresholds, validation and `since`; or as proposed."""
-    accepted: bool
-    reason: str
+    accepted: bool = False
+    reason: str = ""
     readings: dict[int, float] = {}
     labels: dict[int, bool] = {}
     """By version: whether it turned out good."""

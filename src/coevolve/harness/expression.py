@@ -135,27 +135,26 @@ def allowed(node: ast.expr, text: str) -> None:
 
 def evaluated(node: ast.expr, values: Values) -> Numbers:
     """The value of a tree that is allowed."""
+    found: Any
     match node:
         case ast.Constant():
-            return np.asarray(node.value, dtype=np.float64)
+            found = node.value
         case ast.Name():
-            return np.asarray(values[node.id], dtype=np.float64)
+            found = values[node.id]
         case ast.UnaryOp():
             inner = evaluated(node.operand, values)
-            if isinstance(node.op, ast.Not):
-                return np.asarray(inner == 0, dtype=np.float64)
-            return -inner if isinstance(node.op, ast.USub) else inner
+            negative = isinstance(node.op, ast.USub)
+            found = inner == 0 if isinstance(node.op, ast.Not) else -inner if negative else inner
         case ast.BoolOp():
             parts = np.broadcast_arrays(*(evaluated(part, values) != 0 for part in node.values))
-            every = np.all(parts, axis=0) if isinstance(node.op, ast.And) else np.any(parts, axis=0)
-            return np.asarray(every, dtype=np.float64)
-        case ast.BinOp():
-            pair = evaluated(node.left, values), evaluated(node.right, values)
-            return np.asarray(TWO[type(node.op)](*pair), dtype=np.float64)
-        case ast.Compare():
-            pair = evaluated(node.left, values), evaluated(node.comparators[0], values)
-            return np.asarray(TWO[type(node.ops[0])](*pair), dtype=np.float64)
+            found = np.all(parts, axis=0) if isinstance(node.op, ast.And) else np.any(parts, axis=0)
+        case (
+            ast.BinOp(left=one, op=operator, right=other)
+            | ast.Compare(left=one, ops=[operator], comparators=[other])
+        ):
+            found = TWO[type(operator)](evaluated(one, values), evaluated(other, values))
         case ast.Call(func=ast.Name(id=name)):
-            arguments = [evaluated(argument, values) for argument in node.args]
-            return np.asarray(FUNCTIONS[name][1](*arguments), dtype=np.float64)
-    raise AssertionError("the tree was checked when it was read")
+            found = FUNCTIONS[name][1](*(evaluated(argument, values) for argument in node.args))
+        case _:
+            raise AssertionError("the tree was checked when it was read")
+    return np.asarray(found, dtype=np.float64)

@@ -12,13 +12,13 @@ from pydantic import Field, model_validator
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
+from coevolve.harness.diagnostic import Layer
 from coevolve.harness.patch import FACTORS
-from coevolve.harness.template import FITTING, NUMBERS, Template, fits
+from coevolve.harness.template import FITTING, NUMBERS, Template
 from coevolve.harness.trigger import trigger
 from coevolve.harness.version import Verdict
 
-Sign = Literal["score", "signal", "behaviour", "version"]
-SIGNS: tuple[Sign, ...] = ("signal", "behaviour", "version", "score")
+SIGNS: tuple[Layer, ...] = ("signal", "behaviour", "version", "score")
 """Layers of diagnostics, in the order in which skills of equal record are tried: without a signal
 nothing else can be learned."""
 DOMAINS_TO_SHARE = 2
@@ -73,7 +73,7 @@ class Skill(Value):
     metric: str = "valid"
     direction: Literal["up", "down"] = "up"
     least: float = Field(default=0.0, ge=0)
-    layer: Sign = "signal"
+    layer: Layer = "signal"
     """Where its signs show."""
     rank: int = 50
     """Among skills of equal record, the smaller comes first."""
@@ -93,11 +93,9 @@ class Skill(Value):
             trigger(self.trigger)
         except UserError as error:
             raise ValueError(str(error)) from None
-        if not fits(self.factor, self.template):
-            kinds = ", ".join(FITTING.get(self.factor, NUMBERS))
-            raise ValueError(
-                f"a template '{self.template.kind}' is none for {self.factor}: {kinds}"
-            )
+        kinds, kind = FITTING.get(self.factor, NUMBERS), self.template.kind
+        if kind not in kinds:
+            raise ValueError(f"a template '{kind}' is none for {self.factor}: {', '.join(kinds)}")
         return self
 
     def trials(self, domain: str = "") -> list[Trial]:

@@ -127,11 +127,6 @@ FITTING: dict[str, tuple[str, ...]] = {
 NUMBERS = ("scale", "add", "set")
 
 
-def fits(factor: str, template: Template) -> bool:
-    """Whether a template is one for this factor."""
-    return template.kind in FITTING.get(factor, NUMBERS)
-
-
 def values_of(
     template: Template, factor: str, harness: Harness, components: Mapping[str, str]
 ) -> list[Any]:
@@ -174,13 +169,11 @@ def rewritten(template: Rewrite, reward: str, components: Mapping[str, str]) -> 
     """The texts that a template comes to; what is in the reward already is not added again."""
     old = reward if reward.isidentifier() else f"({reward})"
     text = template.text.replace("{reward}", old)
-    if "{component}" not in text:
-        texts = [text]
-    elif template.components:
-        names = [name for name in template.components if name in components][:1]
+    texts = [text]
+    if "{component}" in text:
+        listed = [name for name in template.components if name in components][:1]
+        names = listed if template.components else components
         texts = [text.replace("{component}", name) for name in names]
-    else:
-        texts = [text.replace("{component}", name) for name in components]
     if "{reward}" not in template.text:
         return texts
     known = expression(reward).names

@@ -24,9 +24,8 @@ NUMBERS = tuple(
     name for name, field in Recipe.model_fields.items() if field.annotation in (int, float)
 )
 """Of the recipe."""
-DOTTED = re.compile(
-    rf"\b(?:([A-Za-z_]\w*)\.({'|'.join(TRENDS)})|(recipe)\.({'|'.join(NUMBERS)}))\b"
-)
+DOTTED = re.compile(rf"\b([A-Za-z_]\w*\.({'|'.join(TRENDS)})|recipe\.({'|'.join(NUMBERS)}))\b")
+NOT_PLAIN = (ast.BoolOp, ast.Compare, ast.Call, ast.Not, ast.Div)
 JOIN = "__"
 """Stands for the dot inside an expression, which has none."""
 
@@ -38,7 +37,8 @@ class Trigger:
         self.text = " ".join(text.split())
         self.expression: Expression | None = None
         if self.text:
-            self.expression = expression(DOTTED.sub(joined, self.text))
+            plain = DOTTED.sub(lambda found: found[0].replace(".", JOIN), self.text)
+            self.expression = expression(plain)
             conditional(self.expression.tree, self.text)
 
     @property
@@ -60,10 +60,6 @@ class Trigger:
         return bool(self.expression.value(values) > 0)
 
 
-def joined(found: re.Match[str]) -> str:
-    return JOIN.join(part for part in found.groups() if part)
-
-
 @cache
 def trigger(text: str) -> Trigger:
     """A trigger from its text; the same text is read once."""
@@ -77,20 +73,15 @@ def conditional(node: ast.expr, text: str) -> None:
             for part in node.values:
                 conditional(part, text)
         case ast.Compare(ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE() | ast.Eq()]):
-            plain(node.left, text)
-            plain(node.comparators[0], text)
+            # Comparisons and functions inside one turn unknowns into numbers.
+            inside = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            if any(isinstance(part, NOT_PLAIN) for part in inside):
+                raise UserError(
+                    f"the trigger '{text[:100]}' compares more than sums and products of "
+                    "diagnostics; write `dead_groups > 0.3`"
+                )
         case _:
             raise UserError(
                 f"'{ast.unparse(node)[:60]}' in the trigger '{text[:100]}' is no comparison; write "
                 "comparisons such as `dead_groups > 0.3`, joined by `and` and `or`"
-            )
-
-
-def plain(node: ast.expr, text: str) -> None:
-    """Refuse comparisons and functions inside a comparison: they turn unknowns into numbers."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.BoolOp | ast.Compare | ast.Call | ast.Not | ast.Div):
-            raise UserError(
-                f"the trigger '{text[:100]}' compares more than sums and products of diagnostics; "
-                "write `dead_groups > 0.3`"
             )

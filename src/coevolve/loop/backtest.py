@@ -91,7 +91,7 @@ def tested(
         designs, taken = [*designs, other], [other]
     tried = [tried_of(one, found.get(id(one)), one in taken) for one in designs]
     return Tests(
-        words=told(tried, taken),
+        words=decision(tried, taken),
         tried=(*tried, *refused),
         spent=spent_on(rollouts, began),
     )
@@ -129,7 +129,7 @@ def verdict_of(one: Tried) -> str:
     return one.refused or (one.backtest.words if one.backtest else "taken")
 
 
-def told(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
+def decision(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
     """The decision in words."""
     lines = [
         f"{one.author} ({one.patch.factor}): {one.backtest.words}" for one in tried if one.backtest

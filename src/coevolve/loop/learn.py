@@ -8,11 +8,11 @@ broken off in between writes the same.
 from collections.abc import Sequence
 
 from coevolve.core.seeds import digest
-from coevolve.diagnostics.files import keep_trials
+from coevolve.diagnostics.grid import from_grid
 from coevolve.diagnostics.health import Health
 from coevolve.diagnostics.need import needs_diagnostic
-from coevolve.diagnostics.screen import from_grid
 from coevolve.diagnostics.separation import labels_of
+from coevolve.diagnostics.suite import keep_trials
 from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
 from coevolve.engineers.distill import distil
 from coevolve.engineers.library import SkillLibrary

@@ -58,12 +58,12 @@ def make_symmetries() -> Tensor:
     table = torch.full((SYMMETRIES, len(words.SIZES), 256), NONE, dtype=torch.long)
     for symmetry in range(SYMMETRIES):
         for index, size in enumerate(words.SIZES):
-            for row in range(size):
-                for column in range(size):
-                    r = size - 1 - row if symmetry & 1 else row
-                    c = size - 1 - column if symmetry & 2 else column
-                    r, c = (c, r) if symmetry & 4 else (r, c)
-                    table[symmetry, index, row * words.SIDE + column] = r * words.SIDE + c
+            rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+            to_row = size - 1 - rows if symmetry & 1 else rows
+            to_column = size - 1 - columns if symmetry & 2 else columns
+            if symmetry & 4:
+                to_row, to_column = to_column, to_row
+            table[symmetry, index, rows * words.SIDE + columns] = to_row * words.SIDE + to_column
     return table
 
 

@@ -74,7 +74,12 @@ def build(
     places = {step: folder.with_name(f"{folder.name}-step{step}") for step in snapshots}
     for place in (folder, *places.values()):
         check_free(place, force)
-    shown = read_or_make(demonstrations, recipe.seed, progress)
+    if demonstrations is not None:
+        shown = arrays.read(demonstrations)
+    else:
+        from coevolve.pocket.demonstrations import make_demonstrations  # needs the domain
+
+        shown = make_demonstrations(seed=recipe.seed, progress=progress)
     facts = {
         **asdict(recipe),
         "demonstrations": demonstrations and demonstrations.name,
@@ -107,15 +112,6 @@ def check_recipe(recipe: Recipe, snapshots: tuple[int, ...]) -> None:
     for step in snapshots:
         if not 1 <= step <= recipe.steps:
             raise UserError(f"no snapshot at step {step}; steps go from 1 to {recipe.steps}")
-
-
-def read_or_make(path: Path | None, seed: int, progress: Watch) -> Demonstrations:
-    """The demonstrations of a file, or new ones."""
-    if path is not None:
-        return arrays.read(path)
-    from coevolve.pocket.demonstrations import make_demonstrations  # needs the domain
-
-    return make_demonstrations(seed=seed, progress=progress)
 
 
 def make_model(seed: int, width: int = 160, layers: int = 4) -> LlamaForCausalLM:
@@ -240,7 +236,8 @@ def save(folder: Path, model: LlamaForCausalLM, record: dict[str, Any], force: b
             shutil.rmtree(left_over, ignore_errors=True)
         partial.mkdir(parents=True)
         with without_bars():
-            as_saved(model).save_pretrained(partial)
+            small = 4 * model.num_parameters() <= MOST_FLOAT32_BYTES
+            (model if small else copy.deepcopy(model).bfloat16()).save_pretrained(partial)
         vocabulary.make_tokenizer().save_pretrained(partial)
         text = json.dumps(record, indent=2) + "\n"
         (partial / RECORD).write_text(text, encoding="utf-8")
@@ -255,10 +252,3 @@ def save(folder: Path, model: LlamaForCausalLM, record: dict[str, Any], force: b
         shutil.rmtree(partial, ignore_errors=True)
         if folder.exists():
             shutil.rmtree(replaced, ignore_errors=True)
-
-
-def as_saved(model: LlamaForCausalLM) -> LlamaForCausalLM:
-    """The model in the precision it is kept in."""
-    if 4 * model.num_parameters() <= MOST_FLOAT32_BYTES:
-        return model
-    return copy.deepcopy(model).bfloat16()

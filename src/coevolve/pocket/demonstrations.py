@@ -56,17 +56,12 @@ def make_demonstrations(
     workers = workers or os.cpu_count() or 1
     boards = report(make_tasks(count, seed, workers), count, "demonstrations", progress)
     made = to_arrays(boards, count)
-    texts = report(make_lessons(lessons, seed, workers), lessons, "lessons", progress)
-    return with_texts(made, texts, lessons)
-
-
-def make_lessons(count: int, seed: int, workers: int) -> Iterator[tuple[list[int], int]]:
-    """Word ids of lessons, and how many of them are the prompt."""
-    return in_chunks(partial(some_lessons, seed), count, workers, CHUNK)
+    taught = in_chunks(partial(some_lessons, seed), lessons, workers, CHUNK)
+    return with_texts(made, report(taught, lessons, "lessons", progress), lessons)
 
 
 def some_lessons(seed: int, first: int, end: int) -> list[tuple[list[int], int]]:
-    """The lessons of one process."""
+    """The lessons of one process: word ids, and how many of them are the prompt."""
     domain, ids = get_domain("engineering"), {word: id for id, word in enumerate(words())}
     found = []
     chosen = derive(seed, "lessons", first)

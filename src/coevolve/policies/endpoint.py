@@ -68,12 +68,11 @@ class Worker:
         self.client = client
         self.slots = asyncio.Semaphore(concurrency)
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="coevolve-endpoint", daemon=True)
+        self._thread = threading.Thread(
+            target=asyncio.run, args=(self._live(),), name="coevolve-endpoint", daemon=True
+        )
         self._thread.start()
         self._ready.wait()
-
-    def _run(self) -> None:
-        asyncio.run(self._live())
 
     async def _live(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -201,25 +200,23 @@ class EndpointPolicy:
         failure ends all retries, but not the requests in flight: they are paid for, and the cache
         keeps what they bring."""
         halt: asyncio.Future[PolicyError] = asyncio.get_running_loop().create_future()
-        cached = {one.key: kept for one in requests if (kept := self._kept(one)) is not None}
+        cached: dict[str, Completion] = {}
+        if self._cache is not None:
+            found = {request.key: self._cache.get(request.key) for request in requests}
+            cached = {key: kept for key, kept in found.items() if kept is not None}
+        self._count(cached=len(cached))
         asked = [request for request in requests if request.key not in cached]
         began = time.perf_counter()
-        found = await asyncio.gather(*(self._answer_one(worker, one, halt) for one in asked))
+        answers = await asyncio.gather(*(self._answer_one(worker, one, halt) for one in asked))
         if halt.done():
             raise halt.result()
         share = (time.perf_counter() - began) / max(1, len(asked))
         fresh = {
             request.key: completion._replace(seconds=share)
-            for request, completion in zip(asked, found, strict=True)
+            for request, completion in zip(asked, answers, strict=True)
             if completion is not None
         }
         return cached | fresh
-
-    def _kept(self, request: Request) -> Completion | None:
-        """The answer that the cache has."""
-        kept = self._cache.get(request.key) if self._cache is not None else None
-        self._count(cached=int(kept is not None))
-        return kept
 
     async def _answer_one(
         self, worker: Worker, request: Request, halt: "asyncio.Future[PolicyError]"
@@ -303,15 +300,9 @@ class EndpointPolicy:
     def _count(self, calls: int = 0, cached: int = 0, prompt: int = 0, completion: int = 0) -> None:
         """Add to the usage."""
         cost = (prompt * self.prices[0] + completion * self.prices[1]) / 1e6
+        more = Usage(calls, cached, prompt, completion, cost)
         with self._lock:
-            so_far = self.usage
-            self.usage = Usage(
-                so_far.calls + calls,
-                so_far.cached + cached,
-                so_far.prompt_tokens + prompt,
-                so_far.completion_tokens + completion,
-                so_far.cost + cost,
-            )
+            self.usage = Usage._make(map(sum, zip(self.usage, more, strict=True)))
 
     def _delay_s(self, request: Request, attempt: int, trouble: Trouble) -> float:
         rng = random.Random(derive(request.seed, "backoff", request.key, attempt))

@@ -118,25 +118,20 @@ def only_object(text: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = []
     start = text.find("{")
     while start >= 0:
-        value, end = object_at(text, start)
-        if value is not None:
+        if OBJECT_START.match(text, start):
+            try:
+                value, end = DECODER.raw_decode(text, start)
+            except ValueError as error:
+                raise Unusable(f"not JSON: {error}") from None
             found.append(value)
+        else:
+            # A brace in prose is passed over as a whole, so that nothing inside it, such as a part
+            # of an object with unquoted keys, is taken for the answer.
+            end = closing_brace(text, start)
         start = text.find("{", end)
     if len(found) != 1:
         raise Unusable(f"the answer holds {len(found)} JSON objects; write exactly one")
     return found[0]
-
-
-def object_at(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """The object that begins at a brace and where it ends, or None and where prose goes on."""
-    if OBJECT_START.match(text, start) is None:
-        # A brace in prose is passed over as a whole, so that nothing inside it, such as a part of
-        # an object with unquoted keys, is taken for the answer.
-        return None, closing_brace(text, start)
-    try:
-        return DECODER.raw_decode(text, start)
-    except ValueError as error:
-        raise Unusable(f"not JSON: {error}") from None
 
 
 def closing_brace(text: str, start: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.policies.base import Completion, Prompt, Sampling
-from coevolve.policies.endpoint import EndpointPolicy, Usage
+from coevolve.policies.endpoint import EndpointPolicy
 
 TIMEOUT_S = 3600.0
 """For one answer; a slow machine is no broken one."""
@@ -35,7 +35,7 @@ class Served(NamedTuple):
     api_key: str
 
 
-class GgufPolicy:
+class GgufPolicy(EndpointPolicy):
     """Answers with a model in a .gguf file, on the CPU or whatever llama.cpp finds."""
 
     def __init__(
@@ -48,42 +48,33 @@ class GgufPolicy:
         and rounds differently in each: answers may then differ from run to run.
         """
         self.path = Path(path)
-        self.name = self.path.stem
-        # The list is what the finaliser empties: it must not hold the policy itself.
-        self._served = [serve(self.path, context=context, threads=threads, slots=slots)]
-        self._endpoint = EndpointPolicy(
-            self._served[0].base_url,
-            self.name,
-            api_key=self._served[0].api_key,
+        served = serve(self.path, context=context, threads=threads, slots=slots)
+        super().__init__(
+            served.base_url,
+            self.path.stem,
+            api_key=served.api_key,
             concurrency=slots,
             timeout_s=TIMEOUT_S,
             retries=2,
             extra=SAMPLING,
         )
-        self._finalizer = weakref.finalize(self, shut_down, self._endpoint, self._served)
+        # Dropping its last reference ends a server's threads. Finalisers go from the newest to the
+        # oldest, so that connections, which are opened later, are closed before this.
+        self._served = [served]
+        weakref.finalize(self, self._served.clear)
 
     def __repr__(self) -> str:
         return f"GgufPolicy({str(self.path)!r})"
 
-    @property
-    def usage(self) -> Usage:
-        """Requests and tokens so far; they cost nothing."""
-        return self._endpoint.usage
-
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         if not self._served:
             raise PolicyError(f"{self.path} is closed; make a new GgufPolicy")
-        return self._endpoint.answer(prompts, sampling)
+        return super().answer(prompts, sampling)
 
     def close(self) -> None:
         """Stop the server and free its memory; also done at exit."""
-        self._finalizer()
-
-
-def shut_down(endpoint: EndpointPolicy, served: list[Served]) -> None:
-    """Connections first, then the server: dropping its last reference ends its threads."""
-    endpoint.close()
-    served.clear()
+        super().close()
+        self._served.clear()
 
 
 def serve(path: Path, *, context: int = 4096, threads: int = 0, slots: int = 1) -> Served:

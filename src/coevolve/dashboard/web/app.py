@@ -10,7 +10,8 @@ Every page has a twin for scripts: `?format=json`.
 
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -20,7 +21,7 @@ from coevolve.dashboard.web import output
 from coevolve.dashboard.web.cache import Cache
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.guard import LOCAL, Guard, from_here, same
-from coevolve.dashboard.web.pages import OF_RUN, WHOLE, Show
+from coevolve.dashboard.web.pages import OF_RUN, WHOLE
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.stream import Streams, seen_of
 from coevolve.store import approval
@@ -49,8 +50,8 @@ class Dashboard:
         """A page about all runs."""
         runs = self.site.folders.runs().values()
         stamp = tuple(self.site.folders.stamp(run) for run in runs) if name == "runs" else None
-        address = Address(None, rest, request.query_params)
-        return self.answer(request, WHOLE[name], address, name, stamp, seen_of(stamp))
+        show = partial(WHOLE[name], self.site, Address(rest, request.query_params))
+        return self.answer(request, show, None, name, stamp, seen_of(stamp))
 
     def of_run(self, request: "Request", address: str) -> "Response":
         """A page about one run."""
@@ -63,26 +64,27 @@ class Dashboard:
             return self.problem(request, 404, f"there is no page {name:.60}", run)
         asked, now = self.site.health.known.get(run.name), self.site.folders.stamp(run)
         stamp = (now, asked and (asked.busy, asked.ended))
-        address_of = Address(run, rest, request.query_params)
-        return self.answer(request, OF_RUN[name], address_of, name, stamp, seen_of(now))
+        show = partial(OF_RUN[name], self.site, run, Address(rest, request.query_params))
+        return self.answer(request, show, run, name, stamp, seen_of(now))
 
     def answer(
-        self, request: "Request", show: Show, address: Address, tab: str, stamp: object, seen: str
-    ) -> "Response":
+        self, request: "Request", show: Callable[[], Page], run: RunFolder | None, tab: str,
+        stamp: object, seen: str,
+    ) -> "Response":  # fmt: skip
         """A page as it was made before, or made now; `seen` names the state that it shows."""
-        key = (request.url.path, tuple(sorted(address.query.items())))
+        key = (request.url.path, tuple(sorted(request.query_params.items())))
         known = self.rendered.known(key, stamp) if stamp is not None else None
         if known is not None:
             return self.respond(request, 200, known[0])
         try:
-            page = show(self.site, address)
-            body = self.body(request, page, address.run, tab, seen)
+            page = show()
+            body = self.body(request, page, run, tab, seen)
         except Missing as error:
-            return self.problem(request, 404, str(error), address.run)
+            return self.problem(request, 404, str(error), run)
         except UserError as error:
-            return self.problem(request, 400, str(error), address.run)
+            return self.problem(request, 400, str(error), run)
         except CoevolveError as error:
-            return self.problem(request, 500, str(error), address.run)
+            return self.problem(request, 500, str(error), run)
         if stamp is not None and not page.draft and len(body) < LARGEST_KEPT:
             self.rendered.keep(key, stamp, body)
         return self.respond(request, 200, body)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.table import Columns, Table
-from coevolve.evaluation.clusters import Sums
+from coevolve.evaluation.clusters import rate_by_task
 from coevolve.evaluation.statistics import Rate
 from coevolve.store.rollouts import SCHEMA
 
@@ -116,14 +116,11 @@ def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
     if chosen.most is not None:
         mask &= columns.reward <= np.float32(chosen.most)
     if chosen.labels:
-        wanted = [
-            bucket
-            for bucket, own in columns.labels.items()
-            if all(str(own.get(name)) == value for name, value in chosen.labels)
+        allowed = [
+            all(str(own.get(name)) == value for name, value in chosen.labels)
+            for own in columns.labels
         ]
-        allowed = np.zeros(max(columns.labels, default=0) + 1, np.bool_)
-        allowed[wanted] = True
-        mask &= allowed[columns.bucket]
+        mask &= np.array(allowed, np.bool_)[columns.bucket]
     if chosen.task:
         from pyarrow import compute
 
@@ -159,9 +156,7 @@ def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
     tasks = columns.task[places]
     tried = np.bincount(tasks)
     right = np.bincount(tasks[columns.valid[places]], minlength=len(tried))
-    sums = (np.count_nonzero(tried), right.sum(), len(places), right @ right, right @ tried,
-            tried @ tried)  # fmt: skip
-    return Sums(*map(int, sums)).rate()
+    return rate_by_task(right[tried > 0], tried[tried > 0])
 
 
 def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
@@ -172,7 +167,7 @@ def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
         **{name: getattr(columns, name)[at].item() for name in same},
         **{name: getattr(columns, name).at(at) for name in ("source", "failure", "stop")},
         "task_id": columns.task_id[at].as_py(),
-        "labels": columns.labels.get(int(columns.bucket[at]), {}),
+        "labels": columns.labels[int(columns.bucket[at])],
         "reward": round(float(columns.reward[at]), 6),
     }
 
@@ -181,7 +176,7 @@ def choices(table: Table) -> dict[str, Any]:
     """What filters can be set to."""
     columns = table.columns()
     labels: dict[str, set[str]] = {}
-    for own in columns.labels.values():
+    for own in columns.labels:
         for name, value in own.items():
             labels.setdefault(name, set()).add(str(value))
     return {

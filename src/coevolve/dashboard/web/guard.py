@@ -9,10 +9,9 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -53,29 +52,29 @@ class Guard:
         self.secret = secrets.token_bytes(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from fastapi import Request
         from fastapi.responses import PlainTextResponse, RedirectResponse
 
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        request = Request(scope)
+        headers = request.headers
         if not self.token and host_of(headers.get("host", "")) not in self.hosts:
             words = "This dashboard answers to the name localhost only.\n"
             await PlainTextResponse(words, 421, HEADERS)(scope, receive, send)
             return
-        session, known = self.session_of(headers.get("cookie", ""))
+        session, known = self.session_of(request.cookies.get(COOKIE, ""))
         if self.token and not known:
-            query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+            query = dict(request.query_params)
             bearer = headers.get("authorization", "").removeprefix("Bearer ")
             if same(query.pop("token", ""), self.token):
                 # The same page without the token; two slashes would lead to another host.
                 place = (
                     "/" + scope["path"].lstrip("/\\") + (f"?{urlencode(query)}" if query else "")
                 )
-                headers = {**HEADERS, "set-cookie": self.cookie(session)}
-                await RedirectResponse(place, 303, headers)(scope, receive, send)
+                given = {**HEADERS, "set-cookie": self.cookie(session)}
+                await RedirectResponse(place, 303, given)(scope, receive, send)
                 return
             if not same(bearer, self.token):
                 words = "Open the address with ?token=..., as `coevolve serve` printed it.\n"
@@ -94,16 +93,11 @@ class Guard:
 
         await self.app(scope, receive, guarded)
 
-    def session_of(self, cookies: str) -> tuple[Session, bool]:
+    def session_of(self, cookie: str) -> tuple[Session, bool]:
         """The session of a cookie of ours, or a new one; and whether it is an old one."""
-        try:
-            found = SimpleCookie(cookies).get(COOKIE)
-        except CookieError:
-            found = None
-        if found is not None:
-            nonce, _, mark = found.value.partition(".")
-            if same(mark, self.sign("session", nonce)):
-                return Session(found.value, self.sign("form", nonce)), True
+        nonce, _, mark = cookie.partition(".")
+        if same(mark, self.sign("session", nonce)):
+            return Session(cookie, self.sign("form", nonce)), True
         nonce = secrets.token_urlsafe(18)
         return Session(f"{nonce}.{self.sign('session', nonce)}", self.sign("form", nonce)), False
 

@@ -32,7 +32,6 @@ class Missing(CoevolveError):
 class Address(NamedTuple):
     """What was asked for."""
 
-    run: RunFolder | None
     rest: str
     """The part of the address after the page's name."""
     query: Mapping[str, str]

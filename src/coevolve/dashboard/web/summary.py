@@ -119,8 +119,8 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
         **{name: getattr(head, name) for name in same},
         dev=dev_rate(lineage), best=best_words(lineage),
         rollouts=spent.rollouts, tokens=spent.tokens,
-        budget={one.name: (one.used, float(one.limit)) for one in head.spent
-                if one.limit is not None},
+        budget={name: (float(used), float(most)) for name, (used, most) in head.spent.items()
+                if most is not None},
         began=facts["first"], last=facts["last"], events=sum(facts["counts"].values()),
         domain=plan.domain, policy=plan.policy, engineers=", ".join(plan.engineers),
         question=waiting(ledger) if state == "waiting" else None,

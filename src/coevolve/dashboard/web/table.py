@@ -34,31 +34,19 @@ MEMORY = "1GB"
 TABLES = (
     """CREATE TABLE rollouts (
         file INTEGER, "row" INTEGER, version INTEGER, source VARCHAR, step INTEGER,
-        "group" UBIGINT, task_id VARCHAR, sample INTEGER, bucket INTEGER, reward FLOAT,
+        "group" UBIGINT, task_id VARCHAR, sample INTEGER, labels VARCHAR, reward FLOAT,
         valid BOOLEAN, optimal BOOLEAN, failure VARCHAR, stop VARCHAR, tokens INTEGER
     )""",
     "CREATE TABLE files (file INTEGER, path VARCHAR, version INTEGER, source VARCHAR)",
-    "CREATE TABLE buckets (bucket INTEGER, labels VARCHAR)",
 )
-READ = """CREATE OR REPLACE TEMP TABLE fresh AS
-SELECT f.file, r.file_row_number AS "row", f.version, f.source, r.step,
-       hash(CASE WHEN r."group" <> '' THEN r."group" ELSE r.task_id END) AS "group", r.task_id,
-       r.sample, to_json(r.bucket)::VARCHAR AS labels, r.reward, r.valid, r.optimal, r.failure,
-       r.stop, r.completion_tokens AS tokens
+ADD = """INSERT INTO rollouts
+SELECT f.file, r.file_row_number, f.version, f.source, r.step,
+       hash(CASE WHEN r."group" <> '' THEN r."group" ELSE r.task_id END), r.task_id, r.sample,
+       to_json(r.bucket)::VARCHAR, r.reward, r.valid, r.optimal, r.failure, r.stop,
+       r.completion_tokens
 FROM read_parquet([{files}], filename = true, file_row_number = true) r
 JOIN files f ON f.path = r.filename
 """
-NEW_BUCKETS = """INSERT INTO buckets
-SELECT (SELECT count(*) FROM buckets) + row_number() OVER (ORDER BY labels), labels
-FROM (SELECT DISTINCT labels FROM fresh) WHERE labels NOT IN (SELECT labels FROM buckets)
-"""
-ADD = """INSERT INTO rollouts
-SELECT file, "row", version, source, step, "group", task_id, sample, b.bucket, reward, valid,
-       optimal, failure, stop, tokens
-FROM fresh JOIN buckets b USING (labels) ORDER BY file, "row"
-"""
-
-Labels = dict[int, dict[str, str]]
 COLUMNS = 'SELECT * FROM rollouts ORDER BY file, "row"'
 
 
@@ -98,7 +86,7 @@ class Columns(NamedTuple):
     """An Arrow array of text."""
     task: NDArray[np.int32]
     """The same number for the same task."""
-    labels: Labels
+    labels: list[dict[str, str]]
     """Of each bucket."""
 
     def place(self, file: int, row: int) -> int | None:
@@ -170,7 +158,7 @@ class Table:
 
     def forget(self) -> None:
         """Begin again, with nothing."""
-        for table in ("rollouts", "files", "buckets"):
+        for table in ("rollouts", "files"):
             self.ask(f"DELETE FROM {table}")
         self.files, self.names, self.broken = {}, {}, []
         self.changes += 1
@@ -193,9 +181,7 @@ class Table:
             )
             cursor.execute(f"INSERT INTO files VALUES {rows}")
             listed = ", ".join(quoted(pattern(file)) for _, _, file in numbered)
-            cursor.execute(READ.format(files=listed))
-            cursor.execute(NEW_BUCKETS)
-            cursor.execute(ADD)
+            cursor.execute(ADD.format(files=listed))
             cursor.execute("COMMIT")
         except duckdb.Error:
             cursor.execute("ROLLBACK")
@@ -239,9 +225,7 @@ class Table:
             if self._columns is None or self._columns[0] != self.changes:
                 with self.cursor() as cursor:
                     table = cursor.sql(COLUMNS).to_arrow_table()
-                buckets = self.ask("SELECT bucket, labels FROM buckets")
-                labels = {number: json.loads(text) for number, text in buckets}
-                self._columns = self.changes, columns_of(table, labels)
+                self._columns = self.changes, columns_of(table)
             return self._columns[1]
 
     def counts(self) -> list[Count]:
@@ -266,22 +250,23 @@ class Table:
         self.database.close()
 
 
-def columns_of(table: Any, labels: Labels) -> Columns:
+def columns_of(table: Any) -> Columns:
     """From an Arrow table whose rows are in order."""
     table = table.combine_chunks()
     found: dict[str, Any] = {
         name: table[name].to_numpy()
-        for name in ("file", "row", "version", "step", "group", "sample", "bucket", "reward",
-                     "valid", "optimal", "tokens")
+        for name in ("file", "row", "version", "step", "group", "sample", "reward", "valid",
+                     "optimal", "tokens")
     }  # fmt: skip
-    found |= {name: words_of(table[name]) for name in ("source", "failure", "stop")}
+    for name in ("source", "failure", "stop"):
+        codes, words = encoded(table[name])
+        found[name] = Words(codes, words.to_pylist())
+    bucket, labels = encoded(table["labels"])
     task, _ = encoded(table["task_id"])
-    return Columns(**found, task_id=table["task_id"], task=task, labels=labels)
-
-
-def words_of(column: Any) -> Words:
-    codes, words = encoded(column)
-    return Words(codes, words.to_pylist())
+    return Columns(
+        **found, bucket=bucket, labels=[json.loads(text) for text in labels.to_pylist()],
+        task_id=table["task_id"], task=task,
+    )  # fmt: skip
 
 
 def encoded(column: Any) -> tuple[NDArray[np.int32], Any]:

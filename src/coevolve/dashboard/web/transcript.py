@@ -13,7 +13,7 @@ MOST_TURNS = 200
 
 
 class Edit(NamedTuple):
-    """A change of a file."""
+    """What is replaced in a file, as a diff."""
 
     path: str
     lines: tuple[Line, ...]
@@ -49,7 +49,12 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
         if role == "assistant":
             made = read_calls(text)
             calls = tuple(written(call.tool or call.problem)[:200] for call in made)
-            edits = tuple(edit_of(call.arguments) for call in made if call.tool == "edit")
+            edited = [call.arguments for call in made if call.tool == "edit"]
+            edits = tuple(
+                Edit(written(one.get("path", ""))[:400],
+                     diff(str(one.get("old", "")), str(one.get("new", ""))))
+                for one in edited
+            )  # fmt: skip
         elif role == "tool":
             calls, asked = tuple(written(one) for one in results[asked : asked + 1]), asked + 1
         elif before:  # some domains have the tools' answers said by the user
@@ -57,9 +62,3 @@ def turns_of(rollout: dict[str, Any]) -> list[Turn]:
         before = calls if role == "assistant" else ()
         found.append(Turn(role, written(text), edits, calls, index == last))
     return found
-
-
-def edit_of(arguments: dict[str, Any]) -> Edit:
-    """What an edit replaces, as a diff."""
-    old, new = str(arguments.get("old", "")), str(arguments.get("new", ""))
-    return Edit(written(arguments.get("path", ""))[:400], diff(old, new))

@@ -20,7 +20,7 @@ from coevolve.domains.code.generate import (
     generate,
     measure,
 )
-from coevolve.domains.code.judge import FAILURES, Judged, Verdict, judge, total_of
+from coevolve.domains.code.judge import FAILURES, Checked, Judged, judge, total_of
 from coevolve.domains.code.knobs import SPACE
 from coevolve.domains.code.load import load_humaneval, load_stdin, number_of, read_generated
 from coevolve.domains.knobs import Knobs, KnobSpace
@@ -72,7 +72,7 @@ class CodeDomain:
             judged = judge(task, answer.extract(text))
         except answer.AnswerError as error:
             whole = False
-            judged = Judged([Verdict("format", error.failure, str(error))], total_of(task))
+            judged = Judged([Checked("format", error.failure, str(error))], total_of(task))
         passed, total, first = judged.passed, judged.total, judged.first
         valid = passed == total
         components = {

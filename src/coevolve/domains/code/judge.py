@@ -41,8 +41,8 @@ WALL = 10
 """Time on the clock for each second of processor time, since others use the machine too."""
 
 
-class Verdict(NamedTuple):
-    """On one test."""
+class Checked(NamedTuple):
+    """What came of one test."""
 
     kind: str
     failure: str | None
@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
 class Judged(NamedTuple):
     """All verdicts on a program; those of tests that were not reached are missing."""
 
-    verdicts: list[Verdict]
+    verdicts: list[Checked]
     total: int
 
     @property
@@ -60,7 +60,7 @@ class Judged(NamedTuple):
         return sum(verdict.failure is None for verdict in self.verdicts)
 
     @property
-    def first(self) -> Verdict | None:
+    def first(self) -> Checked | None:
         """The first test that failed."""
         return next((verdict for verdict in self.verdicts if verdict.failure), None)
 
@@ -78,7 +78,7 @@ def judge(task: Task, code: str) -> Judged:
         else:
             judged = Judged(list(until_late(tests_of(task), candidate)), total_of(task))
         if candidate.problem:
-            return Judged([Verdict("compile", "syntax", candidate.problem)], total_of(task))
+            return Judged([Checked("compile", "syntax", candidate.problem)], total_of(task))
         return judged
 
 
@@ -87,10 +87,10 @@ def total_of(task: Task) -> int:
     return int(data["count"]) if data["source"] == "humaneval" else len(data["tests"])
 
 
-Test = Callable[[Program], Verdict]
+Test = Callable[[Program], Checked]
 
 
-def until_late(tests: Iterable[Test], candidate: Program) -> Iterable[Verdict]:
+def until_late(tests: Iterable[Test], candidate: Program) -> Iterable[Checked]:
     """Verdicts in order. The first that is out of time is the last: the rest count as failed."""
     for test in tests:
         verdict = test(candidate)
@@ -118,16 +118,16 @@ def tests_of(task: Task) -> Iterable[Test]:
 def printed(kind: str, given: str, wanted: str, tolerance: float = 0.0) -> Test:
     """A test of what a program prints."""
 
-    def test(candidate: Program) -> Verdict:
+    def test(candidate: Program) -> Checked:
         ran = candidate.run(given)
         if ran.stop != "ok" or ran.code:
             last = ran.stderr.strip().rpartition("\n")[2] or f"ended with code {ran.code}"
             last = WORDS.get(ran.stop, last)
-            return Verdict(kind, STOPS.get(ran.stop, "runtime_error"), f"{shown(given)}: {last}")
+            return Checked(kind, STOPS.get(ran.stop, "runtime_error"), f"{shown(given)}: {last}")
         if forms.same_output(ran.stdout, wanted, tolerance):
-            return Verdict(kind, None)
+            return Checked(kind, None)
         message = f"{shown(given)}: printed {shown(ran.stdout)}, not {shown(wanted)}"
-        return Verdict(kind, "wrong_answer", message)
+        return Checked(kind, "wrong_answer", message)
 
     return test
 
@@ -135,16 +135,16 @@ def printed(kind: str, given: str, wanted: str, tolerance: float = 0.0) -> Test:
 def returned(kind: str, name: str, values: list[Any], wanted: Any) -> Test:
     """A test of what a function returns."""
 
-    def test(candidate: Program) -> Verdict:
+    def test(candidate: Program) -> Checked:
         found = candidate.call(name, values)
         call = f"{name}({', '.join(shown(value) for value in values)})"
         if found.stop != "ok" or found.error:
             failure = STOPS.get(found.stop, "runtime_error")
-            return Verdict(kind, failure, f"{call}: {WORDS.get(found.stop, found.error)}")
+            return Checked(kind, failure, f"{call}: {WORDS.get(found.stop, found.error)}")
         if same_value(found.value, wanted):
-            return Verdict(kind, None)
+            return Checked(kind, None)
         message = f"{call}: returned {shown(found.value)}, not {shown(wanted)}"
-        return Verdict(kind, "wrong_answer", message)
+        return Checked(kind, "wrong_answer", message)
 
     return test
 
@@ -165,11 +165,11 @@ def by_assertions(task: Task, candidate: Program) -> Judged:
     data = task.data
     found = check(candidate, data["entry"], data["check"], data["reference"], checking(task))
     total = max(total_of(task), 1)
-    verdicts = [Verdict("assertion", None)] * min(found.passed, total)
+    verdicts = [Checked("assertion", None)] * min(found.passed, total)
     problem = found.first or found.broken
     if problem or found.passed < total:
         verdicts = verdicts[: total - 1]
-        verdicts.append(Verdict("assertion", class_of(problem), problem or "tests were left out"))
+        verdicts.append(Checked("assertion", class_of(problem), problem or "tests were left out"))
     return Judged(verdicts, total)
 
 

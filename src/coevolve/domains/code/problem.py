@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from coevolve.core.seeds import derive, digest
 from coevolve.domains.code import forms
-from coevolve.domains.code.steps import source_of, told
+from coevolve.domains.code.steps import sentences, source_of
 from coevolve.domains.code.template import worded
 from coevolve.domains.code.topics import BY_NAME
 
@@ -62,8 +62,8 @@ class Problem:
         """The task in words, without examples."""
         template, steps = self.template, self.data["steps"]
         names = ", ".join(f"`{argument.name}`" for argument in template.takes)
-        before = told(steps, "before", template.gives)
-        after = told(steps, "after", template.gives)
+        before = sentences(steps, "before", template.gives)
+        after = sentences(steps, "after", template.gives)
         parts = [f"Given: {names}."]
         if before:
             parts.append(f"First, {'; then '.join(before)}. With the list that this gives:")

@@ -96,7 +96,7 @@ def find_step(step: dict[str, Any], gives: str) -> Step:
     return known[step["name"]]
 
 
-def told(steps: list[dict[str, Any]], when: str, gives: str) -> list[str]:
+def sentences(steps: list[dict[str, Any]], when: str, gives: str) -> list[str]:
     """The steps of one side, in words."""
     return [
         worded(find_step(step, gives).statement, step["parameters"])

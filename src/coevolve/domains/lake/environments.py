@@ -49,23 +49,23 @@ Observation = dict[str, Any]
 class Episode:
     """One board of a set, played through the stepper, and what can be seen of it."""
 
-    def __init__(self, boards: Sequence[Board] | None, time_limit: int | None) -> None:
+    def __init__(
+        self, boards: Sequence[Board] | None, time_limit: int | None, render_mode: str | None
+    ) -> None:
+        if render_mode not in (None, *METADATA["render_modes"]):
+            raise UserError(f"render mode {render_mode!r}; there are None and 'ansi'")
         self.boards = tuple(DEMO_BOARDS if boards is None else boards)
         check_alike(self.boards)
         self.lakes = [Lakes([board], time_limit, auto_reset=False) for board in self.boards]
-        self.index = 0
+        self.render_mode = render_mode
+        self.choose(0)
 
-    @property
-    def board(self) -> Board:
-        return self.boards[self.index]
-
-    @property
-    def lake(self) -> Lakes:
-        return self.lakes[self.index]
+    def choose(self, index: int) -> None:
+        self.index, self.board, self.lake = index, self.boards[index], self.lakes[index]
 
     def begin(self, random: np.random.Generator) -> None:
         """Choose a board and put its agents on their starts."""
-        self.index = int(random.integers(len(self.boards)))
+        self.choose(int(random.integers(len(self.boards))))
         self.lake.reset()
 
     def step(self, actions: Sequence[Any] | NDArray[Any]) -> tuple[float, bool, bool]:
@@ -94,30 +94,27 @@ class Episode:
         """Row and column of each agent's goal."""
         return np.array(self.board.goals, np.int16)
 
-    def grid_space(self) -> spaces.Box:
-        shape = (self.board.height, self.board.width)
-        return spaces.Box(0, FIRST - 1 + self.board.agents, shape, np.int8)
+    def space(self, **cells: tuple[int, ...]) -> spaces.Dict:
+        """The grid, and cells in arrays of some shapes, with row and column along the last axis."""
+        height, width = self.board.height, self.board.width
+        grid = spaces.Box(0, FIRST - 1 + self.board.agents, (height, width), np.int8)
+        high = np.array([height - 1, width - 1], np.int16)
+        boxes = {
+            name: spaces.Box(np.int16(0), np.broadcast_to(high, (*shape, 2)), dtype=np.int16)
+            for name, shape in cells.items()
+        }
+        return spaces.Dict({"grid": grid, **boxes})
 
-    def cell_space(self, *shape: int) -> spaces.Box:
-        """Cells as row and column along the last axis."""
-        high = np.array([self.board.height - 1, self.board.width - 1], np.int16)
-        return spaces.Box(np.int16(0), np.broadcast_to(high, (*shape, 2)), dtype=np.int16)
-
-    def render(self) -> str:
+    def render(self) -> str | None:
         """The board as text: agents A, B, ..., their goals a, b, ... where nobody stands."""
+        if self.render_mode is None:
+            return None
         marks = {0: FREE, WATER: HOLE}
         rows = [[marks.get(mark, FREE) for mark in row] for row in self.grid().tolist()]
         for letter, cells in (("a", self.board.goals), ("A", self.positions().tolist())):
             for agent, (row, column) in enumerate(cells):
                 rows[row][column] = chr(ord(letter) + agent) if agent < 26 else "+"
         return "\n".join("".join(row) for row in rows) + "\n"
-
-
-def check_mode(render_mode: str | None) -> str | None:
-    """Refuse a render mode that is not offered."""
-    if render_mode not in (None, *METADATA["render_modes"]):
-        raise UserError(f"render mode {render_mode!r}; there are None and 'ansi'")
-    return render_mode
 
 
 class LakeParallelEnv(ParallelEnv[str, Observation, Any]):  # type: ignore[misc]
@@ -135,22 +132,16 @@ class LakeParallelEnv(ParallelEnv[str, Observation, Any]):  # type: ignore[misc]
         time_limit: int | None = TIME_LIMIT,
         render_mode: str | None = None,
     ) -> None:
-        self.episode = Episode(boards, time_limit)
-        self.render_mode = check_mode(render_mode)
-        self.possible_agents = [f"agent_{i}" for i in range(self.episode.board.agents)]
+        self.episode = Episode(boards, time_limit, render_mode)
+        self.render_mode = render_mode
+        count = self.episode.board.agents
+        self.possible_agents = [f"agent_{i}" for i in range(count)]
         self.agents: list[str] = []
         self.np_random: np.random.Generator | None = None
-        self.observation_spaces = {agent: self.make_space() for agent in self.possible_agents}
+        self.observation_spaces = {
+            agent: self.episode.space(positions=(count,), goal=()) for agent in self.possible_agents
+        }
         self.action_spaces = {a: spaces.Discrete(len(ACTIONS)) for a in self.possible_agents}
-
-    def make_space(self) -> spaces.Dict:
-        return spaces.Dict(
-            {
-                "grid": self.episode.grid_space(),
-                "positions": self.episode.cell_space(self.episode.board.agents),
-                "goal": self.episode.cell_space(),
-            }
-        )
 
     def observation_space(self, agent: str) -> spaces.Dict:
         return self.observation_spaces[agent]
@@ -209,7 +200,7 @@ class LakeParallelEnv(ParallelEnv[str, Observation, Any]):  # type: ignore[misc]
         return self.episode.grid()
 
     def render(self) -> str | None:
-        return self.episode.render() if self.render_mode == "ansi" else None
+        return self.episode.render()
 
 
 class LakeEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
@@ -226,17 +217,11 @@ class LakeEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         time_limit: int | None = TIME_LIMIT,
         render_mode: str | None = None,
     ) -> None:
-        self.episode = Episode(boards, time_limit)
-        self.render_mode = check_mode(render_mode)
-        agents = self.episode.board.agents
-        self.action_space = spaces.MultiDiscrete([len(ACTIONS)] * agents)
-        self.observation_space = spaces.Dict(
-            {
-                "grid": self.episode.grid_space(),
-                "positions": self.episode.cell_space(agents),
-                "goals": self.episode.cell_space(agents),
-            }
-        )
+        self.episode = Episode(boards, time_limit, render_mode)
+        self.render_mode = render_mode
+        count = self.episode.board.agents
+        self.action_space = spaces.MultiDiscrete([len(ACTIONS)] * count)
+        self.observation_space = self.episode.space(positions=(count,), goals=(count,))
 
     def observe(self) -> Observation:
         """What the controller sees."""
@@ -263,7 +248,7 @@ class LakeEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         return self.observe(), reward, terminated, truncated, self.episode.info()
 
     def render(self) -> str | None:
-        return self.episode.render() if self.render_mode == "ansi" else None
+        return self.episode.render()
 
 
 def register() -> None:

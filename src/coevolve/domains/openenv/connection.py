@@ -17,6 +17,14 @@ from urllib.request import Request, urlopen
 from coevolve.core.errors import DomainError, UserError
 from coevolve.domains.registry import read_options, read_value
 
+try:
+    from websockets.exceptions import ConnectionClosed, WebSocketException
+    from websockets.protocol import State
+    from websockets.sync.client import connect
+except ImportError:
+    raise UserError("servers need websockets: pip install 'coevolve[openenv]'") from None
+
+BROKEN = (WebSocketException, OSError)
 PATIENCE_S = 120.0
 """Until a server that does not answer is given up."""
 FREED_S, PAUSE_S = 10.0, 0.1
@@ -53,10 +61,6 @@ class Address(NamedTuple):
 
     base: str
     arguments: dict[str, Any]
-
-    @property
-    def sessions(self) -> str:
-        return f"ws{self.base.removeprefix('http')}/ws"
 
 
 def read_address(text: str) -> Address:
@@ -100,20 +104,13 @@ class Line:
     """A web socket to a server: one session, with one episode at a time."""
 
     def __init__(self, address: Address) -> None:
-        from websockets.exceptions import ConnectionClosed, WebSocketException
-        from websockets.protocol import State
-        from websockets.sync.client import connect
-
-        self.address, self.broken = address, (WebSocketException, OSError, TimeoutError)
-        self.closed, self.ready = ConnectionClosed, State.OPEN
-        self.open = ExitStack()
+        self.address, self.open = address, ExitStack()  # websockets wants to be entered
+        sessions = f"ws{address.base.removeprefix('http')}/ws"
         try:
             self.socket = self.open.enter_context(
-                connect(
-                    address.sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None
-                )
+                connect(sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None)
             )
-        except self.broken as error:
+        except BROKEN as error:
             raise DomainError(f"cannot open a session at {address.base}: {error}") from None
         self.owner: object = None
         """Whose episode it is in."""
@@ -124,18 +121,15 @@ class Line:
     def step(self, action: Mapping[str, Any]) -> Step:
         return self.step_of(self.exchange("step", dict(action)))
 
-    def state(self) -> dict[str, Any]:
-        return self.exchange("state")
-
     def exchange(self, kind: str, data: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a message and take the answer to it."""
         message = {"type": kind} if data is None else {"type": kind, "data": data}
         try:
-            with suppress(self.closed):  # by a server that is full; it has said so
+            with suppress(ConnectionClosed):  # by a server that is full; it has said so
                 self.socket.send(json.dumps(message))
             answer = json.loads(self.socket.recv(timeout=PATIENCE_S))
             given, value = answer["type"], answer["data"]
-        except self.broken as error:
+        except BROKEN as error:
             raise DomainError(f"the session at {self.address.base} broke off: {error}") from None
         except (ValueError, KeyError, TypeError):
             raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol") from None
@@ -152,10 +146,6 @@ class Line:
         if not isinstance(observation, dict) or not isinstance(data.get("done"), bool):
             raise DomainError(f"{self.address.base} sent no observation: {data!r:.100}")
         return Step(observation, data.get("reward"), data["done"])
-
-    @property
-    def works(self) -> bool:
-        return self.socket.state is self.ready
 
     def close(self) -> None:
         self.open.close()
@@ -176,7 +166,7 @@ class Lines:
 
     def take(self, owner: object) -> Line:
         """A line for an episode: its own, a free one, a new one, or the one unused longest."""
-        for broken in [line for line in self.lines if not line.works]:
+        for broken in [line for line in self.lines if line.socket.state is not State.OPEN]:
             self.lines.remove(broken)
             broken.close()
         line = next((line for line in self.lines if line.owner is owner), None)
@@ -215,12 +205,17 @@ class Play:
         self.steps: list[Step] = []
         self.first = Step({}, None, False)
 
+    @property
+    def over(self) -> bool:
+        return bool(self.steps) and self.steps[-1].done
+
     def begin(self) -> Step:
-        return self.on_line()[1]
+        self.on_line()
+        return self.first
 
     def step(self, action: Mapping[str, Any]) -> Step:
         """Act. An action that the server refuses is as if it had not been."""
-        line = self.on_line()[0]
+        line = self.on_line()
         found = line.step(action)
         self.actions.append(dict(action))
         self.steps.append(found)
@@ -228,16 +223,18 @@ class Play:
             line.owner = None
         return found
 
-    def on_line(self) -> tuple[Line, Step]:
-        """A line on which this episode is where it was left, and what it began with."""
+    def on_line(self) -> Line:
+        """A line on which this episode is where it was left."""
         while True:
             line = self.lines.take(self)
             try:
-                return line, self.first if line.owner is self else self.again(line)
+                if line.owner is not self:
+                    self.again(line)
+                return line
             except Full:
                 self.lines.lost(line)
 
-    def again(self, line: Line) -> Step:
+    def again(self, line: Line) -> None:
         """Begin, and play all turns again that were played before."""
         line.owner = None
         self.first = line.reset(self.arguments)
@@ -248,7 +245,6 @@ class Play:
                     "another way; serve it with more sessions"
                 )
         line.owner = self
-        return self.first
 
     def end(self) -> None:
         for line in self.lines.lines:

@@ -4,13 +4,11 @@ A server that knows nothing of this is still a domain: it has no knobs and tells
 """
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from coevolve.core.rollout import Value
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
-from coevolve.domains.knobs import Knob, KnobSpace, Mend, Rule
+from coevolve.domains.knobs import Knob
 from coevolve.domains.turns import has_turns, players
 
 DECLARATION, KNOBS, SCRIPT, STATISTICS, USAGE = (
@@ -51,9 +49,6 @@ class Declaration(Value):
     """How many tasks the conformance suite should look at."""
     resources: Resources = Resources()
 
-    def space(self, rule: Rule, mend: Mend) -> KnobSpace:
-        return KnobSpace(self.knobs, rule, mend)
-
 
 class Reset(Value):
     """What a server of ours takes when an episode begins; together it is the task."""
@@ -86,8 +81,3 @@ def declare(domain: Domain, resources: Resources) -> Declaration:
 
 def token() -> str:
     return os.environ.get(TOKEN, "")
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers by name, from JSON that should hold nothing else."""
-    return {str(name): float(value) for name, value in values.items()}

@@ -17,8 +17,8 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Label, Task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
-from coevolve.domains.knobs import Knobs
-from coevolve.domains.openenv.connection import Address, Lines, Play, Refused, ask, read_address
+from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.openenv.connection import Lines, Play, Refused, ask, read_address
 from coevolve.domains.openenv.declaration import (
     DECLARATION,
     KNOBS,
@@ -27,7 +27,7 @@ from coevolve.domains.openenv.declaration import (
     Declaration,
     token,
 )
-from coevolve.domains.openenv.episode import FAILURES, Answers, ServedEpisode, prompt
+from coevolve.domains.openenv.episode import FAILURES, Answers, ServedEpisode, heard
 from coevolve.domains.simple import ATTEMPTS, Data, SimpleDomain, silent
 from coevolve.domains.turns import Player
 from coevolve.harness.check import checked
@@ -47,10 +47,10 @@ class ServedDomain(SimpleDomain):
         self.address = read_address(text)
         self.lines = Lines(self.address)
         atexit.register(self.lines.close)
-        about = self.declared or described(self.address)
+        about = declared or described(self.address.base)
         self.kind, self.summary = about.name, about.summary
-        self.own = self.declared is not None
-        self.space = about.space(self.problem, self.mend)
+        self.own = declared is not None
+        self.space = KnobSpace(about.knobs, self.problem, self.mend)
         self.failures, self.components = about.failures, about.components
         self.buckets, self.styles = about.buckets, about.styles
         self.shown_by, self.full_reward, self.turns = about.panels, about.full_reward, about.turns
@@ -120,11 +120,17 @@ class ServedDomain(SimpleDomain):
             raise DomainError(f"{self.text} refused to begin {arguments}: {error}") from None
         finally:
             play.end()
-        messages = [m.model_dump() for m in prompt(first, self.summary, self.answers)]
-        if not self.own:
-            return {"reset": arguments, "messages": messages}
-        told = {name: first[name] for name in ("bucket", "fingerprint", "turns")}
-        return {"reset": arguments, "messages": messages, **told}
+        told = {name: first[name] for name in ("bucket", "fingerprint", "turns") if self.own}
+        return {"reset": arguments, "messages": self.shown(first), **told}
+
+    def shown(self, first: dict[str, Any]) -> list[dict[str, str]]:
+        """The messages that an episode begins with."""
+        if self.own:
+            return [Message.model_validate(told).model_dump() for told in first["messages"]]
+        return [
+            {"role": "system", "content": f"{self.summary}\n{self.answers.rules()}".strip()},
+            {"role": "user", "content": heard(first)},
+        ]
 
     def content(self, data: Data) -> str:
         return "\n".join(message["content"] for message in data["messages"])
@@ -182,23 +188,18 @@ class ServedDomain(SimpleDomain):
             )
         return self.scripted("oracle", task, random.Random(0), style)
 
-    def scripted(self, name: str, task: Task, rng: random.Random, style: str) -> str:
-        return self.turn_of(name, task, rng, self.style(style), ())
+    def played(self, name: str, task: Task, rng: random.Random, said: Sequence[Message]) -> str:
+        return self.scripted(name, task, rng, "", said)
 
-    def played(
-        self, name: str, task: Task, rng: random.Random, messages: tuple[Message, ...]
+    def scripted(
+        self, name: str, task: Task, rng: random.Random, style: str, said: Sequence[Message] = ()
     ) -> str:
-        return self.turn_of(name, task, rng, "", messages)
-
-    def turn_of(
-        self, name: str, task: Task, rng: random.Random, style: str, messages: Sequence[Message]
-    ) -> str:
-        """What a script of the server says."""
+        """What a script of the server says, after what was said before."""
         asked = {
             "script": name,
-            "reset": {**task.data["reset"], "style": style},
+            "reset": {**task.data["reset"], "style": self.style(style)},
             "seed": rng.getrandbits(63),
-            "messages": [message.model_dump() for message in messages],
+            "messages": [message.model_dump() for message in said],
         }
         return str(ask(self.address.base, SCRIPT, asked, token())["text"])
 
@@ -224,27 +225,19 @@ class ServedTurnDomain(ServedDomain):
 
 def open_server(text: str) -> ServedDomain:
     """The domain behind an address."""
-    try:
-        import websockets  # noqa: F401
-    except ImportError:
-        raise UserError("servers need websockets: pip install 'coevolve[openenv]'") from None
-    declared = declared_at(read_address(text))
+    base = read_address(text).base
+    found = ask(base, DECLARATION)
+    declared = None if found is None else checked(Declaration, found, base + DECLARATION)
     several = declared is None or declared.turns > 1
     return (ServedTurnDomain if several else ServedDomain)(text, declared)
 
 
-def declared_at(address: Address) -> Declaration | None:
-    """What a server of ours declares, None for any other."""
-    found = ask(address.base, DECLARATION)
-    return None if found is None else checked(Declaration, found, address.base + DECLARATION)
-
-
-def described(address: Address) -> Declaration:
+def described(base: str) -> Declaration:
     """What can be said of a server that only speaks OpenEnv."""
-    about = ask(address.base, "/metadata") or {}
+    about = ask(base, "/metadata") or {}
     return Declaration(
         name=str(about.get("name") or "server"),
-        summary=str(about.get("description") or f"an OpenEnv server at {address.base}"),
+        summary=str(about.get("description") or f"an OpenEnv server at {base}"),
         failures=FAILURES,
         components={"reward": "the sum of what the server gave"},
         turns=TURNS,

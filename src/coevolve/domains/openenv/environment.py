@@ -89,8 +89,6 @@ class DomainEnvironment(Environment[TextAction, TextObservation, TextState]):
     def __init__(self, serving: Serving) -> None:
         super().__init__()
         self.serving, self.domain = serving, serving.domain
-        self.task: Task | None = None
-        self.limit = 1
         self.known = TextState(domain=self.domain.name)
 
     def reset(
@@ -103,36 +101,34 @@ class DomainEnvironment(Environment[TextAction, TextObservation, TextState]):
         with self.serving.alone:
             messages = self.domain.prompt(task, wanted.style)
             mark = self.domain.fingerprint(task)
-            self.episode, self.limit = begin(self.domain, task)
-        self.task = task
+            self.episode, limit = begin(self.domain, task)
         self.known = TextState(
             episode_id=episode_id or str(uuid4()), domain=self.domain.name, task=task.id,
-            turns=self.limit, over=False,
+            turns=limit, over=False,
         )  # fmt: skip
         return TextObservation(
             message="\n\n".join(message.content for message in messages),
             messages=[message.model_dump() for message in messages],
             task=task.id, split=task.split.value, fingerprint=str(mark),
-            bucket=dict(task.bucket), turns=self.limit,
+            bucket=dict(task.bucket), turns=limit,
         )  # fmt: skip
 
     def step(self, action: TextAction, timeout_s: float | None = None, **_: Any) -> TextObservation:
         """Say something: the reply, and the verdict once the episode is over."""
-        if self.task is None:
+        if self.known.over:
             raise UserError("there is no episode to step in: reset first, in the same session")
         self.known.step_count += 1
+        task, turns = self.known.task, self.known.turns
         with self.serving.alone:
             reply = None if action.final else self.episode.reply(action.message)
-            if reply is not None and self.known.step_count < self.limit:
-                return TextObservation(message=reply, task=self.task.id, turns=self.limit, reward=0)
+            if reply is not None and self.known.step_count < turns:
+                return TextObservation(message=reply, task=task, turns=turns, reward=0)
             outcome = self.episode.outcome(action.message, action.tokens)
-        said = TextObservation(
-            message=reply or "", task=self.task.id, turns=self.limit, done=True,
+        self.known.over = True
+        return TextObservation(
+            message=reply or "", task=task, turns=turns, done=True,
             reward=outcome.reward, outcome=outcome.model_dump(mode="json"),
         )  # fmt: skip
-        self.task = None
-        self.known.over = True
-        return said
 
     @property
     def state(self) -> TextState:

@@ -8,9 +8,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import DomainError
-from coevolve.core.rollout import Message, Outcome
+from coevolve.core.rollout import Outcome
 from coevolve.core.task import Task
-from coevolve.domains.openenv.connection import Play, Refused, Step
+from coevolve.domains.openenv.connection import Play, Refused
 from coevolve.domains.simple import verdict
 from coevolve.harness.check import checked
 
@@ -24,8 +24,6 @@ FAILURES = {
     "wrong": "less than the full reward",
 }
 """Of a server that names none itself."""
-OWN = ("message", "final", "tokens")
-"""Fields of an action of ours."""
 ASIDE = ("metadata", "done", "reward")
 
 
@@ -36,7 +34,6 @@ class Answers:
         self.schema = schema
         fields = {k: v for k, v in schema.get("properties", {}).items() if k not in ASIDE}
         needed = [name for name in schema.get("required", []) if name not in ASIDE]
-        self.own = set(OWN) <= set(fields)
         names = needed or list(fields)
         text = len(names) == 1 and fields.get(names[0], {}).get("type") == "string"
         self.field = names[0] if text else None
@@ -67,28 +64,14 @@ def heard(observation: dict[str, Any]) -> str:
     return json.dumps(told, ensure_ascii=False, sort_keys=True)
 
 
-def prompt(observation: dict[str, Any], summary: str, answers: Answers) -> tuple[Message, ...]:
-    """The messages that an episode begins with."""
-    if answers.own:
-        return tuple(Message.model_validate(message) for message in observation["messages"])
-    return (
-        Message(role="system", content=f"{summary}\n{answers.rules()}".strip()),
-        Message(role="user", content=heard(observation)),
-    )
-
-
 class ServedEpisode:
     """Implements the `Episode` protocol."""
 
     def __init__(self, domain: "ServedDomain", task: Task) -> None:
         self.domain, self.task = domain, task
         self.play = Play(domain.lines, task.data["reset"])
-        self.last: Step | None = None
-        self.failure = ""
-        self.reason = ""
-        first = self.play.begin().observation
-        shown = [m.model_dump() for m in prompt(first, domain.summary, domain.answers)]
-        if shown != task.data["messages"]:
+        self.failure = self.reason = ""
+        if domain.shown(self.play.begin().observation) != task.data["messages"]:
             self.play.end()
             raise DomainError(f"{domain.text} shows another task for the seed of {task.id}")
 
@@ -101,14 +84,14 @@ class ServedEpisode:
         if self.domain.own and tokens is not None:
             action["tokens"] = tokens
         try:
-            self.last = self.play.step(action)
+            step = self.play.step(action)
         except Refused as error:
             self.stop("refused", str(error))
             return None
-        said = heard(self.last.observation)
         if self.domain.own:
-            said = self.last.observation["message"]
-        return None if self.last.done and not (self.domain.own and said) else said
+            said: str = step.observation["message"]
+            return None if step.done and not said else said
+        return None if step.done else heard(step.observation)
 
     def stop(self, failure: str, reason: str) -> None:
         self.failure, self.reason = failure, reason
@@ -116,19 +99,15 @@ class ServedEpisode:
 
     def outcome(self, text: str, tokens: int | None = None) -> Outcome:
         """The server's verdict, or what follows from its rewards."""
-        if not self.domain.own:
-            self.play.end()
-            return self.judged()
-        if self.last is None or not self.last.done:
-            self.last = self.play.step({"message": text, "final": True, "tokens": tokens})
-        return checked(Outcome, self.last.observation["outcome"], f"{self.domain.text} outcome")
-
-    def judged(self) -> Outcome:
-        """The verdict where there are only rewards: all of it, or a failure."""
+        if self.domain.own:
+            if not self.play.over:
+                self.play.step({"message": text, "final": True, "tokens": tokens})
+            told = self.play.steps[-1].observation["outcome"]
+            return checked(Outcome, told, f"{self.domain.text} outcome")
+        self.play.end()
         rewards = [float(step.reward or 0) for step in self.play.steps]
         total = 0.0 if self.failure else sum(rewards)
         valid = not self.failure and total >= self.domain.full_reward
-        over = self.last is not None and self.last.done
-        failure = self.failure or ("wrong" if over else "unfinished")
+        failure = self.failure or ("wrong" if self.play.over else "unfinished")
         reason = self.reason or FAILURES[failure]
         return verdict(None if valid else failure, reason, {"reward": total})

@@ -110,16 +110,12 @@ def play(serving: Serving, asked: Asked) -> str:
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that takes connections; port 0 is any that is free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-        made.listen(128)  # who connects before the server is ready waits
+    six = ":" in host
+    family = socket.AF_INET6 if six else socket.AF_INET
+    try:  # who connects before the server is ready waits
+        return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=six)
     except OSError as error:
-        made.close()
         raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
-    return made
 
 
 def serve(app: FastAPI, where: socket.socket) -> None:

@@ -2,22 +2,25 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from select import select
 from typing import Any, NamedTuple
 
-from coevolve.core.errors import DomainError, UserError
+from coevolve.core.errors import DomainError
 from coevolve.core.rollout import Message, Value
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
-from coevolve.domains.openenv.connection import PATIENCE_S, Play, Refused, Step, ask, timeless
-from coevolve.domains.openenv.declaration import SCRIPT, token
+from coevolve.core.task import Task
+from coevolve.domains.files import read_lines
+from coevolve.domains.openenv.connection import PATIENCE_S, Play, Refused, Step, timeless
 from coevolve.domains.openenv.domain import ServedDomain
 from coevolve.harness.check import checked
 
@@ -41,7 +44,7 @@ class Trial(NamedTuple):
 
     first: Step
     steps: tuple[Step, ...]
-    states: tuple[dict[str, Any], ...]
+    state: dict[str, Any]
     """Before the first action."""
     refused: str
     """What the server had against the last action, if it did."""
@@ -53,7 +56,7 @@ class Trial(NamedTuple):
 
     def seen(self) -> str:
         """Everything that the policy could see before it acted."""
-        return json.dumps([self.first.observation, *self.states], ensure_ascii=False)
+        return json.dumps([self.first.observation, self.state], ensure_ascii=False)
 
     def written(self) -> Any:
         """As it would be read from a file: what happened, without how long it took."""
@@ -65,41 +68,40 @@ def attempt(domain: ServedDomain, reset: dict[str, Any], actions: Actions) -> Tr
     play, refused = Play(domain.lines, reset), ""
     began = time.perf_counter()
     try:
-        line, first = play.on_line()
-        state = {k: v for k, v in line.state().items() if k != "episode_id"}
+        told = play.on_line().exchange("state")
+        state = {name: value for name, value in told.items() if name != "episode_id"}
         for action in actions:
-            if play.steps and play.steps[-1].done:
+            if play.over:
                 break
             play.step(action)
     except Refused as error:
         refused = str(error)
     finally:
         play.end()
-    spent = time.perf_counter() - began
-    return Trial(first, tuple(play.steps), (state,), refused, spent)
+    return Trial(play.first, tuple(play.steps), state, refused, time.perf_counter() - began)
 
 
 def solutions(domain: ServedDomain, count: int, file: Path | None) -> list[Solution]:
-    """Episodes that should earn the full reward: from a file, or played by the server's oracle."""
+    """Episodes that should earn the full reward: from lines of JSON such as
+    {"reset": {"seed": 1}, "actions": [{...}]}, or played by the server's oracle."""
     if file is not None:
-        return list(read(file))[:count]
+        lines = islice(read_lines(file), count)
+        return [checked(Solution, values, f"{file}, line {number}") for number, values in lines]
     if domain.declared is None or "oracle" not in domain.scripts:
         return []
     knobs = domain.space.defaults()
     made = domain.generate(knobs, count, derive(0, "check-server"), Split.DEV)
-    return [solved(domain, task.data["reset"]) for task in made]
+    return [solved(domain, task) for task in made]
 
 
-def solved(domain: ServedDomain, reset: dict[str, Any]) -> Solution:
+def solved(domain: ServedDomain, task: Task) -> Solution:
     """What the oracle does in an episode, turn by turn."""
-    play, actions = Play(domain.lines, reset), []
-    first = play.begin().observation
-    messages = [Message.model_validate(message) for message in first["messages"]]
-    for _ in range(int(first["turns"])):
-        asked = {"script": "oracle", "reset": reset, "messages": [m.model_dump() for m in messages]}
-        text = ask(domain.address.base, SCRIPT, asked, token())["text"]
-        actions.append({"message": text})
-        step = play.step(actions[-1])
+    play, rng = Play(domain.lines, task.data["reset"]), random.Random(0)
+    play.begin()
+    messages = list(domain.prompt(task))
+    for _ in range(int(task.data["turns"])):
+        text = domain.played("oracle", task, rng, messages)
+        step = play.step({"message": text})
         if step.done:
             break
         messages += [
@@ -107,21 +109,7 @@ def solved(domain: ServedDomain, reset: dict[str, Any]) -> Solution:
             Message(role="user", content=step.observation["message"]),
         ]
     play.end()
-    return Solution(reset=reset, actions=tuple(actions))
-
-
-def read(file: Path) -> Iterator[Solution]:
-    """Lines of JSON: {"reset": {"seed": 1}, "actions": [{...}]}."""
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {file}: {error}") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            values = json.loads(line)
-        except ValueError:
-            raise UserError(f"{file}, line {number}: not JSON: {line!r:.60}") from None
-        yield checked(Solution, values, f"{file}, line {number}")
+    return Solution(reset=play.arguments, actions=tuple(play.actions))
 
 
 @contextmanager

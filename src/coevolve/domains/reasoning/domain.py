@@ -4,9 +4,7 @@ Invariant: a task is its data set, its levels and its seed; everything else is m
 that what a task says of itself need not be believed.
 """
 
-import json
 import random
-from functools import lru_cache
 from typing import Any
 
 from coevolve.core.errors import UserError
@@ -48,28 +46,12 @@ LEISURELY = (
 )  # fmt: skip
 """A task takes a twentieth of a second or more to make; the conformance suite looks at fewer."""
 FEWER = Counts(sample=20, many=60, split=20, pushed=24)
-REFERENCES = {"graph_color": "possible_answer"}
-"""Where an answer stands that the data set does not give as one, because others are right too."""
 SEED_BITS = 31
 
 
 def names() -> list[str]:
     """The data sets that can be used."""
     return [name for name in curriculum.datasets() if name not in EXCLUDED]
-
-
-@lru_cache(maxsize=1_024)
-def made(dataset: str, levels: tuple[tuple[str, int], ...], seed: int) -> dict[str, Any]:
-    """A task of the library, made again from what a task of ours holds."""
-    return with_answer(dataset, curriculum.entry_of(dataset, dict(levels), seed))
-
-
-def with_answer(dataset: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """A task of the library with a reference answer that is text."""
-    if dataset not in REFERENCES:
-        return entry
-    answer = entry["metadata"][REFERENCES[dataset]]
-    return {**entry, "answer": answer if isinstance(answer, str) else json.dumps(answer)}
 
 
 class ReasoningDomain(SimpleDomain):
@@ -96,13 +78,10 @@ class ReasoningDomain(SimpleDomain):
         wanted = {attribute.name: drawn(attribute, knobs, rng) for attribute in self.attributes}
         seed = rng.getrandbits(SEED_BITS)
         levels, entry = curriculum.nearest_entry(self.dataset, wanted, self.attributes, seed)
-        return self.data_of(with_answer(self.dataset, entry), levels, seed)
+        return self.data_of(entry, levels, seed)
 
     def data_of(self, entry: dict[str, Any], levels: dict[str, int], seed: int) -> Data:
         return {"question": entry["question"], "answer": entry["answer"], "seed": seed, **levels}
-
-    def levels(self, data: Data) -> tuple[tuple[str, int], ...]:
-        return tuple((name, int(data[name])) for name in self.buckets)
 
     def question(self, data: Data) -> str:
         return str(data["question"])
@@ -111,12 +90,15 @@ class ReasoningDomain(SimpleDomain):
         return str(data["answer"])
 
     def right(self, data: Data, answer: str) -> bool:
-        levels = self.levels(data)
-        entry = made(self.dataset, levels, int(data["seed"]))
+        levels = tuple(self.levels(data).items())
+        entry = curriculum.entry_of(self.dataset, levels, int(data["seed"]))
         return score.right(self.dataset, curriculum.opened(self.dataset, levels), entry, answer)
 
-    def labels(self, data: Data) -> dict[str, Label]:
+    def levels(self, data: Data) -> dict[str, int]:
         return {name: int(data[name]) for name in self.buckets}
+
+    def labels(self, data: Data) -> dict[str, Label]:
+        return {**self.levels(data)}
 
     def complete(self, data: Data) -> Data:
         """Made anew from its levels and its seed."""
@@ -130,10 +112,10 @@ class ReasoningDomain(SimpleDomain):
             raise UserError(f"a task of {self.name} needs a whole number as `seed`")
         levels = self.levels(data)
         try:
-            entry = made(self.dataset, levels, data["seed"])
+            entry = curriculum.entry_of(self.dataset, tuple(levels.items()), data["seed"])
         except curriculum.REFUSALS as error:
             raise UserError(f"reasoning-gym has no task at {levels}: {error!s:.80}") from None
-        found = self.data_of(entry, dict(levels), data["seed"])
+        found = self.data_of(entry, levels, data["seed"])
         for key in ("question", "answer"):
             if data.get(key, found[key]) != found[key]:
                 raise UserError(f"the task claims another {key} than its seed gives")

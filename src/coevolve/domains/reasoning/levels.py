@@ -4,6 +4,7 @@ Invariant: what a knob asks for is recorded in the task as the levels that were 
 library refuses some combinations, and the nearest that it takes is used instead.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from functools import lru_cache
@@ -39,6 +40,8 @@ HIGHEST: dict[str, dict[str, int]] = {
     "zebra_puzzles": {"num_people": 1, "num_characteristics": 1},
 }
 """Levels beyond which the library fails or takes many seconds for a task."""
+REFERENCES = {"graph_color": "possible_answer"}
+"""Where an answer stands that the data set does not give as one, because others are right too."""
 
 
 def datasets() -> list[str]:
@@ -94,17 +97,22 @@ def space_of(attributes: list[Attribute]) -> KnobSpace:
     return KnobSpace(tuple(knobs))
 
 
-def entry_of(dataset: str, levels: dict[str, int], seed: int) -> dict[str, Any]:
-    """The task of a data set at some levels; raises one of REFUSALS where it has none."""
+@lru_cache(maxsize=1_024)
+def entry_of(dataset: str, levels: tuple[tuple[str, int], ...], seed: int) -> dict[str, Any]:
+    """The task of a data set at some levels, with a reference answer that is text; raises one of
+    REFUSALS where it has none."""
     if dataset in CURRICULA:
-        source = opened(dataset, tuple(levels.items()))
+        source = opened(dataset, levels)
         source.seed = source.config.seed = seed  # as in a new one, which would read files again
     else:
         kind, settings = DATASETS[dataset]
         source = kind(settings(seed=seed, size=1))
     with redirect_stdout(StringIO()):  # some data sets talk
         entry: dict[str, Any] = source[0]
-    return entry
+    if dataset not in REFERENCES:
+        return entry
+    answer = entry["metadata"][REFERENCES[dataset]]
+    return {**entry, "answer": answer if isinstance(answer, str) else json.dumps(answer)}
 
 
 @lru_cache(maxsize=256)
@@ -125,18 +133,12 @@ def nearby(wanted: dict[str, int], attributes: list[Attribute]) -> Iterator[dict
     yield wanted
     room = {attribute.name: attribute.levels - 1 for attribute in attributes}
     raised = dict(wanted)
-    for _ in range(sum(room.values())):
-        name = min(raised, key=lambda name: (raised[name] / room[name], name))
-        if raised[name] >= room[name] or raised[name] / room[name] >= 1:
-            break
-        raised[name] += 1
+    while any(raised[name] < room[name] for name in room):
+        raised[min(raised, key=lambda name: (raised[name] / room[name], name))] += 1
         yield dict(raised)
     lowered = dict(wanted)
-    for _ in range(sum(wanted.values())):
-        name = max(lowered, key=lambda name: (lowered[name] / room[name], name))
-        if lowered[name] == 0:
-            break
-        lowered[name] -= 1
+    while any(lowered.values()):
+        lowered[max(lowered, key=lambda name: (lowered[name] / room[name], name))] -= 1
         yield dict(lowered)
 
 
@@ -147,7 +149,7 @@ def nearest_entry(
     reason = ""
     for levels in nearby(wanted, attributes):
         try:
-            return levels, entry_of(dataset, levels, seed)
+            return levels, entry_of(dataset, tuple(levels.items()), seed)
         except REFUSALS as error:
             reason = reason or f"{type(error).__name__}: {error}"
     raise DomainError(f"reasoning-gym makes no task of {dataset} near {wanted}: {reason:.100}")

@@ -12,7 +12,6 @@ import operator
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from io import StringIO
 from typing import Any
@@ -141,8 +140,5 @@ def same_numbers(answer: str, reference: str) -> bool:
     )
 
 
-def number(text: str) -> Decimal | None:
-    try:
-        return Decimal(text.strip()) if NUMBER.fullmatch(text.strip()) else None
-    except InvalidOperation:
-        return None
+def number(text: str) -> Fraction | None:
+    return Fraction(text.strip()) if NUMBER.fullmatch(text.strip()) else None

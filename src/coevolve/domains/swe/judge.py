@@ -53,8 +53,8 @@ class Attempted:
     history_read: bool = False
 
 
-class Verdict(NamedTuple):
-    """Of the hidden tests."""
+class Checked(NamedTuple):
+    """What came of the hidden tests."""
 
     failure: str | None
     fixed: int = 0
@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-VERDICTS: OrderedDict[bytes, Verdict] = OrderedDict()
+VERDICTS: OrderedDict[bytes, Checked] = OrderedDict()
 """The last verdicts, by the work they are about: running tests takes seconds."""
 
 
@@ -75,7 +75,7 @@ def judge(task: Task, attempted: Attempted) -> Outcome:
     code = [path for path in files if not is_protected(path)]
     tests_changed = changed_tests(unfolded.given, attempted.tree)
     early = too_early(attempted, bool(code), tests_changed)
-    verdict = Verdict(early) if early else by_tests(task, attempted.tree, code)
+    verdict = Checked(early) if early else by_tests(task, attempted.tree, code)
     work, fail = unfolded.work, len(unfolded.work.fail)
     kept = unfolded.total - fail
     share = max(0.0, verdict.fixed / fail - verdict.lost / max(1, kept))
@@ -113,7 +113,7 @@ def too_early(attempted: Attempted, changed: bool, tests_changed: bool) -> str |
     return "wrong_edit" if edits and not any(edits) else "no_patch"
 
 
-def by_tests(task: Task, tree: Tree, code: list[str]) -> Verdict:
+def by_tests(task: Task, tree: Tree, code: list[str]) -> Checked:
     """The verdict of the hidden tests on some changed files."""
     parts = (part for path in code for part in (path, tree.get(path, b"gone")))
     key = digest(task.id, *parts)
@@ -131,7 +131,7 @@ def restored(known: Repository, tree: Tree) -> Tree:
     return {**{name: data for name, data in code.items() if not is_made(name)}, **tests}
 
 
-def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Verdict:
+def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Checked:
     """Run every test that can be relied on, with a test among them that must fail."""
     word = secrets.token_hex(6)
     folder = fail[0].partition("::")[0].rpartition("/")[0]
@@ -144,26 +144,26 @@ def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Verdict:
     whole = {**restored(known, tree), path: canary.encode()}
     tested = run_tests(whole, files_of(ids), ids, cpu_s=known.limit_cpu_s)
     if tested.stop != "ok":
-        return Verdict("time", reason=f"stopped by its limit: {tested.stop}")
+        return Checked("time", reason=f"stopped by its limit: {tested.stop}")
     if must_fail in tested.passed:
-        return Verdict("tampered", reason="a test that must fail was said to pass")
+        return Checked("tampered", reason="a test that must fail was said to pass")
     passed = tested.passed & set(known.tests)
     first = next(iter(tested.broken.values()), "")
     if tested.ended is None or must_fail not in tested.failed or must_pass not in tested.passed:
-        return Verdict("broken", reason=first or "the tests never came to their end")
+        return Checked("broken", reason=first or "the tests never came to their end")
     fixed = len(passed & set(fail))
     lost = sorted(set(known.tests) - set(fail) - passed)
     if 0 < len(lost) <= AGAIN:
         again = run_tests(whole, files_of(lost), lost, cpu_s=known.limit_cpu_s)
         lost = [name for name in lost if name not in again.passed]
     if tested.broken and not fixed:
-        return Verdict("broken", 0, len(lost), first)
+        return Checked("broken", 0, len(lost), first)
     if fixed < len(fail):
         missing = next(name for name in fail if name not in passed)
-        return Verdict("still_failing", fixed, len(lost), said(tested.failed, missing))
+        return Checked("still_failing", fixed, len(lost), said(tested.failed, missing))
     if lost:
-        return Verdict("regression", fixed, len(lost), said(tested.failed, lost[0]))
-    return Verdict(None, fixed)
+        return Checked("regression", fixed, len(lost), said(tested.failed, lost[0]))
+    return Checked(None, fixed)
 
 
 def said(failed: Mapping[str, str], name: str) -> str:

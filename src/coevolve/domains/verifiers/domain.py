@@ -52,10 +52,9 @@ class TasksetDomain(SimpleDomain):
         try:
             config = vf.taskset_config_type(identity).model_validate({"id": identity, **fields})
             taskset = vf.load_taskset(config)
-        except ValueError as error:
-            raise UserError(f"cannot open the taskset '{text}': {reason(error)}") from None
-        except (ModuleNotFoundError, AttributeError, TypeError) as error:
-            raise UserError(f"cannot open the taskset '{text}': {error!s:.300}") from None
+        except (ValueError, ModuleNotFoundError, AttributeError, TypeError) as error:
+            why = reason(error) if isinstance(error, ValueError) else f"{error!s:.300}"
+            raise UserError(f"cannot open the taskset '{text}': {why}") from None
         check_usable(identity, taskset)
         self.summary = f"verifiers: {identity}"
         self.rows = list(islice(taskset, MOST))
@@ -150,19 +149,17 @@ def check_usable(identity: str, taskset: Any) -> None:
         needs = "tools"
     elif taskset.config.task.judges:
         needs = "a model that judges"
-    elif any(requires_runtime(hook) for hook in kind_hooks(kind)):
+    elif any(requires_runtime(getattr(kind, name)) for name in dir(kind)):
         needs = "a box to score in"
     if needs:
         raise UserError(f"the taskset '{identity}' needs {needs}; only prompt and answer are taken")
 
 
-def kind_hooks(kind: Any) -> list[Any]:
-    members = (getattr(kind, name) for name in dir(kind))
-    return [member for member in members if getattr(member, "reward", False) is True]
-
-
-def requires_runtime(hook: Any) -> bool:
-    found = inspect.signature(hook).parameters.get("runtime")
+def requires_runtime(member: Any) -> bool:
+    """Whether a member of a kind of task is a reward that must be told where it runs."""
+    if getattr(member, "reward", False) is not True:
+        return False
+    found = inspect.signature(member).parameters.get("runtime")
     return found is not None and found.default is inspect.Parameter.empty
 
 
@@ -173,8 +170,20 @@ def full_reward(row: Any) -> float:
 
 
 async def scored(row: Any, messages: list[dict[str, str]], text: str, full: float) -> Outcome:
-    """The verdict: all of the reward, or a failure."""
-    trace = trace_of(row, messages, text)
+    """The verdict on a rollout in which this was said: all of the reward, or a failure."""
+    said = [*messages, {"role": "assistant", "content": text}]
+    trace = vf.Trace(
+        task=vf.TraceTask(type=type(row).__name__, data=row.data, key=row.key, hash=row.hash),
+        agent=vf.AgentInfo(config=WireAgentConfig()),
+        nodes=[
+            vf.MessageNode(
+                parent=place - 1 if place else None, message=message, sampled=message is said[-1]
+            )
+            for place, message in enumerate(said)
+        ],
+        is_completed=True,
+        ok=True,
+    )
     why = FAILURES["wrong"]
     try:
         await row.score(trace)
@@ -186,26 +195,6 @@ async def scored(row: Any, messages: list[dict[str, str]], text: str, full: floa
     valid = total >= full - 1e-9
     failure = "wrong" if rewards else "unscored"
     return verdict(None if valid else failure, why, rewards, total)
-
-
-def trace_of(row: Any, messages: list[dict[str, str]], text: str) -> Any:
-    """The trace of a rollout in which this was said."""
-    said = [*messages, {"role": "assistant", "content": text}]
-    nodes = [
-        {
-            "parent": place - 1 if place else None,
-            "message": message,
-            "sampled": place == len(messages),
-        }
-        for place, message in enumerate(said)
-    ]
-    return vf.Trace(
-        task=vf.TraceTask(type=type(row).__name__, data=row.data, key=row.key, hash=row.hash),
-        agent=vf.AgentInfo(config=WireAgentConfig()),
-        nodes=[vf.MessageNode.model_validate(node) for node in nodes],
-        is_completed=True,
-        ok=True,
-    )
 
 
 def members() -> list[str]:

@@ -59,8 +59,7 @@ class DomainTask(vf.Task[DomainData]):
         """The verdict that the episode left, or else that on the last thing said."""
         if OUTCOME not in trace.info:
             domain, task = self.whole()
-            found = domain.verify(task, trace.last_reply)
-            trace.info[OUTCOME] = found.model_dump(mode="json")
+            trace.info[OUTCOME] = domain.verify(task, trace.last_reply).model_dump(mode="json")
         return Outcome.model_validate(trace.info[OUTCOME])
 
     @vf.metric
@@ -104,11 +103,7 @@ def parts(messages: tuple[Message, ...]) -> tuple[str | None, Any]:
     return system, [message.model_dump() for message in rest]
 
 
-class ChatHarnessConfig(vf.HarnessConfig):
-    """Nothing to set."""
-
-
-class ChatHarness(vf.Harness[ChatHarnessConfig]):
+class ChatHarness(vf.Harness[vf.HarnessConfig]):
     """One model call a turn, made from this process: no box, no program to install."""
 
     APPENDS_SYSTEM_PROMPT = True

@@ -3,14 +3,17 @@ shows."""
 
 from collections.abc import Callable
 
+from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.pages import compare, diagnostics, ledger, rollouts, run, runs, skills
 from coevolve.dashboard.web.site import Address, Page, Site
 
-Show = Callable[[Site, Address], Page]
-
-WHOLE: dict[str, Show] = {"runs": runs.show, "compare": compare.show, "skills": skills.show}
+WHOLE: dict[str, Callable[[Site, Address], Page]] = {
+    "runs": runs.show,
+    "compare": compare.show,
+    "skills": skills.show,
+}
 """Pages about all runs."""
-OF_RUN: dict[str, Show] = {
+OF_RUN: dict[str, Callable[[Site, RunFolder, Address], Page]] = {
     "": run.overview,
     "lineage": run.lineage,
     "proposals": run.proposals,
@@ -19,8 +22,5 @@ OF_RUN: dict[str, Show] = {
     "ledger": ledger.show,
 }
 """Pages about one run."""
-TABS = {
-    "": "Overview", "lineage": "Lineage", "proposals": "Proposals", "diagnostics": "Diagnostics",
-    "rollouts": "Rollouts", "ledger": "Ledger",
-}  # fmt: skip
+TABS = {name: name.capitalize() or "Overview" for name in OF_RUN}
 """What they are called."""

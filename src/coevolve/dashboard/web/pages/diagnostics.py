@@ -17,12 +17,10 @@ LIMIT = 50
 """Rollouts behind a reading."""
 
 
-def show(site: Site, address: Address) -> Page:
+def show(site: Site, run: RunFolder, address: Address) -> Page:
     """The matrix, or one diagnostic."""
-    run = address.run
-    assert run is not None
     if address.rest:
-        return one(site, address, run)
+        return one(site, run, address)
     stamp = site.folders.stamp(run)
     asked = site.health.of(run, stamp)
     if asked.health is None:
@@ -77,7 +75,7 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
     }  # fmt: skip
 
 
-def one(site: Site, address: Address, run: RunFolder) -> Page:
+def one(site: Site, run: RunFolder, address: Address) -> Page:
     """One diagnostic: what it asks, its readings, and the rollouts behind one of them."""
     try:
         diagnostic = load_suite(run.folder).diagnostics[address.rest]

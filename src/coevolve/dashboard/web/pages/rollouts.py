@@ -14,10 +14,8 @@ from coevolve.dashboard.web.transcript import turns_of
 from coevolve.domains.turns import has_turns
 
 
-def show(site: Site, address: Address) -> Page:
+def show(site: Site, run: RunFolder, address: Address) -> Page:
     """A page of rollouts, one rollout, or the picture of one."""
-    run = address.run
-    assert run is not None
     table = site.table(run)
     title = f"{run.name}: rollouts"
     if table is None:

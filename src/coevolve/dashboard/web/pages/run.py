@@ -8,16 +8,15 @@ from coevolve.dashboard.proposals import GenerationFacts
 from coevolve.dashboard.text import written
 from coevolve.dashboard.versions import VersionFacts
 from coevolve.dashboard.web.diagram import layout
+from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.store.paths import version_place
 
 Member = TypeVar("Member", VersionFacts, GenerationFacts)
 
 
-def overview(site: Site, address: Address) -> Page:
+def overview(site: Site, run: RunFolder, address: Address) -> Page:
     """Whether it learns, where it stands now, what it costs, and its knobs."""
-    run = address.run
-    assert run is not None
     facts = site.facts(run)
     table = site.table(run)
     counts = site.of(run, ("counts", table.changes), table.counts) if table is not None else []
@@ -43,11 +42,9 @@ def overview(site: Site, address: Address) -> Page:
     return Page("web/overview.html", run.name, values, draft=not site.is_current(run, table))
 
 
-def lineage(site: Site, address: Address) -> Page:
+def lineage(site: Site, run: RunFolder, address: Address) -> Page:
     """Which version grew from which, as a picture with its table, or one version with
     everything."""
-    run = address.run
-    assert run is not None
     facts = site.facts(run)
     values: dict[str, Any] = {"problems": facts.problems}
     if not address.rest:
@@ -59,7 +56,7 @@ def lineage(site: Site, address: Address) -> Page:
             "tree": layout([one.version for one in facts.versions]),
         }  # fmt: skip
         return Page("web/lineage.html", f"{run.name}: lineage", values)
-    found = member(facts.versions, address, "version")
+    found = member(facts.versions, run, "version", address.rest)
     place = version_place(found.number)
     values |= {
         "one": found,
@@ -74,25 +71,22 @@ def lineage(site: Site, address: Address) -> Page:
     return Page("web/version.html", f"{run.name}: version {address.rest}", values)
 
 
-def proposals(site: Site, address: Address) -> Page:
+def proposals(site: Site, run: RunFolder, address: Address) -> Page:
     """What engineers saw and said, and what became of it: all generations as a table, or one with
     everything."""
-    run = address.run
-    assert run is not None
     facts = site.facts(run)
     values: dict[str, Any] = {"problems": facts.problems}
     if not address.rest:
         values["generations"] = facts.generations
         return Page("web/proposals.html", f"{run.name}: proposals", values)
-    values["generation"] = member(facts.generations, address, "generation")
+    values["generation"] = member(facts.generations, run, "generation", address.rest)
     values["first"], values["last"] = facts.generations[0].number, facts.generations[-1].number
     return Page("web/generation.html", f"{run.name}: generation {address.rest}", values)
 
 
-def member(members: Sequence[Member], address: Address, kind: str) -> Member:
+def member(members: Sequence[Member], run: RunFolder, kind: str, number: str) -> Member:
     """The one that an address names by its number."""
     for one in members:
-        if str(one.number) == address.rest:
+        if str(one.number) == number:
             return one
-    assert address.run is not None
-    raise Missing(f"run {address.run.name} has no {kind} {address.rest:.40}")
+    raise Missing(f"run {run.name} has no {kind} {number:.40}")

@@ -4,6 +4,7 @@ A layout has room for all that its scene shows, agents beside the board and long
 """
 
 import textwrap
+from itertools import groupby
 from math import dist
 from typing import NamedTuple
 
@@ -107,21 +108,19 @@ def letter_size(name: str, cell: int) -> float:
     return cell * (0.34 if len(name) == 1 else 0.28)
 
 
-def lane(agent: int, agents: int, cell: int) -> float:
-    """How far an agent's path lies beside the middle of its cells, so that paths do not cover."""
-    lanes = min(agents, len(PALETTE))
-    gap = min(0.1, 0.4 / max(1, lanes - 1)) * cell
-    return (agent % lanes - (lanes - 1) / 2) * gap
+def place_in_lane(scene: Scene, layout: Layout, agent: int, at: Point) -> Point:
+    """The pixel of a cell on an agent's path, a little beside its middle so that paths do not
+    cover."""
+    lanes = min(scene.board.agents, len(PALETTE))
+    gap = min(0.1, 0.4 / max(1, lanes - 1)) * layout.cell
+    shift = (agent % lanes - (lanes - 1) / 2) * gap
+    x, y = layout.place(at)
+    return x + shift, y + shift
 
 
 def track(scene: Scene, layout: Layout, agent: int) -> list[Point]:
     """An agent's path in pixels, in its own lane and with round corners."""
-    shift = lane(agent, scene.board.agents, layout.cell)
-    points: list[Point] = []
-    for at in scene.paths[agent]:
-        x, y = layout.place(at)
-        if not points or points[-1] != (x + shift, y + shift):
-            points.append((x + shift, y + shift))
+    points = [place_in_lane(scene, layout, agent, at) for at, _ in groupby(scene.paths[agent])]
     return rounded(points, 0.32 * layout.cell)
 
 
@@ -157,11 +156,7 @@ def toward(origin: Point, target: Point, length: float) -> Point:
 
 def waits(scene: Scene, layout: Layout, agent: int) -> list[Point]:
     """The pixels at which an agent waits on the board before it has come to rest."""
-    path = scene.paths[agent]
-    last = len(path) - 1
-    while last > 0 and path[last] == path[last - 1]:
-        last -= 1
-    cells = {path[time] for time in range(last) if path[time] == path[time + 1]}
-    shift = lane(agent, scene.board.agents, layout.cell)
-    places = [layout.place(cell) for cell in sorted(cells) if on_board(scene.board, cell)]
-    return [(x + shift, y + shift) for x, y in places]
+    stays = [(cell, len(list(times))) for cell, times in groupby(scene.paths[agent])]
+    cells = {cell for cell, steps in stays[:-1] if steps > 1}
+    shown = [cell for cell in sorted(cells) if on_board(scene.board, cell)]
+    return [place_in_lane(scene, layout, agent, cell) for cell in shown]

@@ -1,51 +1,23 @@
-"""What is painted of a scene, the same for SVG and GIF: a `Sheet` of either kind takes the shapes.
+"""What is painted of a scene, the same for SVG and GIF: a `Sheet` of either kind takes the shapes,
+in the pixels of the finished picture.
 
 What moves, agents and the knob of the time line, is put on it by whoever makes the film.
 """
 
-from collections.abc import Iterable
 from math import pi, sin
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from coevolve.domains.lake.board import HOLE
 from coevolve.domains.lake.draw import look
 from coevolve.domains.lake.draw.look import ALARM, INK, MARK, Layout, fill_of, letter_size
 from coevolve.domains.lake.draw.scene import Point, Scene, letters
 
+if TYPE_CHECKING:
+    from coevolve.domains.lake.draw.frames import Brush
+    from coevolve.domains.lake.draw.svg import Page
+
+Sheet: TypeAlias = "Page | Brush"
 WHITE = "#ffffff"
-
-
-class Sheet(Protocol):
-    """Something to paint on, in the pixels of the finished picture."""
-
-    def box(
-        self, x: float, y: float, width: float, height: float, *, radius: float = 0.0,
-        fill: str | None = None, edge: str | None = None, thick: float = 0.0,
-    ) -> None:  # fmt: skip
-        """A rounded rectangle from its top left corner."""
-        ...
-
-    def disc(
-        self, at: Point, radius: float, fill: str | None, edge: str | None = None,
-        thick: float = 0.0,
-    ) -> None:  # fmt: skip
-        """A circle whose edge lies half inside and half outside the radius."""
-        ...
-
-    def strokes(self, lines: Iterable[list[Point]], colour: str, thick: float) -> None:
-        """Lines with round joints and ends."""
-        ...
-
-    def words(
-        self, at: Point, words: str, size: float, colour: str, *, anchor: str = "mm",
-        bold: bool = False,
-    ) -> None:  # fmt: skip
-        """Words; `anchor` is left or middle, then middle or baseline (s), as Pillow names them."""
-        ...
-
-    def track(self, line: list[Point], waits: list[Point], colour: str, cell: int) -> None:
-        """A half-clear path with a dot where it begins and a ring where its agent waits."""
-        ...
 
 
 def paint_ground(sheet: Sheet, scene: Scene, layout: Layout) -> None:

@@ -4,6 +4,7 @@ SVG and GIF both draw a `Scene`, so that they cannot disagree. All its positions
 or at most one cell beside it, whatever the plan says.
 """
 
+from math import ceil
 from typing import NamedTuple
 
 from coevolve.domains.lake.board import Board, Cell, Path, Plan
@@ -33,6 +34,8 @@ class Scene(NamedTuple):
     violations: tuple[Violation, ...]
     marks: tuple[Mark, ...]
     caption: tuple[str, ...]
+    cost: int | None = None
+    """The sum of costs of a plan that is valid."""
 
     def position(self, agent: int, time: float) -> Point:
         """Where an agent is at a time, gliding gently from each cell to the next."""
@@ -43,6 +46,11 @@ class Scene(NamedTuple):
         row, column = cell_at(path, whole)
         next_row, next_column = cell_at(path, whole + 1)
         return row + part * (next_row - row), column + part * (next_column - column)
+
+    @property
+    def times(self) -> list[float]:
+        """Time steps 0, 1, ... and the end of the film."""
+        return [*map(float, range(ceil(self.end))), self.end]
 
     @property
     def leaves_board(self) -> bool:
@@ -91,6 +99,7 @@ def scene_of(board: Board, plan: Plan | None) -> Scene:
         tuple(violations),
         marks_of(board, paths, violations),
         caption,
+        cost,
     )
 
 

@@ -7,16 +7,8 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from coevolve.domains.lake.board import Board, Plan
-from coevolve.domains.lake.draw.look import (
-    CARD,
-    INK,
-    PATH_OPACITY,
-    START,
-    WAIT,
-    Layout,
-    layout_of,
-    printable,
-)
+from coevolve.domains.lake.draw import look
+from coevolve.domains.lake.draw.look import CARD, INK, Layout, layout_of, printable
 from coevolve.domains.lake.draw.paint import paint_agent, paint_ground, paint_marks
 from coevolve.domains.lake.draw.scene import Point, Scene, scene_of
 
@@ -64,6 +56,7 @@ class Page:
         self, x: float, y: float, width: float, height: float, *, radius: float = 0.0,
         fill: str | None = None, edge: str | None = None, thick: float = 0.0,
     ) -> None:  # fmt: skip
+        """A rounded rectangle from its top left corner."""
         self.parts.append(
             f'<rect x="{number(x)}" y="{number(y)}" width="{number(width)}" '
             f'height="{number(height)}" rx="{number(radius)}" {paint(fill, edge, thick)}/>'
@@ -73,9 +66,11 @@ class Page:
         self, at: Point, radius: float, fill: str | None, edge: str | None = None,
         thick: float = 0.0,
     ) -> None:  # fmt: skip
+        """A circle whose edge lies half inside and half outside the radius."""
         self.parts.append(f"<circle {around(at, radius)} {paint(fill, edge, thick)}/>")
 
     def strokes(self, lines: Iterable[list[Point]], colour: str, thick: float) -> None:
+        """Lines with round joints and ends."""
         path = "".join(
             "M" + "L".join(f"{number(x)} {number(y)}" for x, y in line) for line in lines
         )
@@ -86,6 +81,7 @@ class Page:
         self, at: Point, words: str, size: float, colour: str, *, anchor: str = "mm",
         bold: bool = False,
     ) -> None:  # fmt: skip
+        """Words; `anchor` is left or middle, then middle or baseline (s), as Pillow names them."""
         y = at[1] + (0.35 * size if anchor[1] == "m" else 0)
         place = ' text-anchor="middle"' if anchor[0] == "m" else ""
         weight = ' font-weight="600"' if bold else ""
@@ -95,12 +91,13 @@ class Page:
         )
 
     def track(self, line: list[Point], waits: list[Point], colour: str, cell: int) -> None:
+        """A half-clear path with a dot where it begins and a ring where its agent waits."""
         points = " ".join(f"{number(x)},{number(y)}" for x, y in line)
-        rings = "".join(f"<circle {around(at, WAIT * cell)}/>" for at in waits)
+        rings = "".join(f"<circle {around(at, look.WAIT * cell)}/>" for at in waits)
         self.parts.append(
-            f'<g opacity="{PATH_OPACITY}" {paint(None, colour, cell * 0.075)} '
+            f'<g opacity="{look.PATH_OPACITY}" {paint(None, colour, cell * 0.075)} '
             f'stroke-linecap="round" stroke-linejoin="round"><polyline points="{points}"/>{rings}'
-            f'<circle {around(line[0], START * cell)} fill="{colour}" stroke="none"/></g>'
+            f'<circle {around(line[0], look.START * cell)} fill="{colour}" stroke="none"/></g>'
         )
 
 
@@ -116,11 +113,8 @@ def around(at: Point, radius: float) -> str:
 
 def add_agent(page: Page, scene: Scene, layout: Layout, agent: int) -> None:
     """An agent, and its motion."""
-    times = [*range(int(scene.end) + 1)]
-    stops = [scene.position(agent, time) for time in times]
-    if scene.end > times[-1]:
-        stops.append(scene.position(agent, scene.end))
-    places = [" ".join(map(number, layout.place(at))) for at in stops]
+    stops = [layout.place(scene.position(agent, time)) for time in scene.times]
+    places = [" ".join(map(number, at)) for at in stops]
     motion = film(scene, "Transform", 'attributeName="transform" type="translate"', places)
     page.parts.append(f'<g transform="translate({places[0]})">')
     paint_agent(page, (0, 0), agent, layout.cell)
@@ -129,17 +123,16 @@ def add_agent(page: Page, scene: Scene, layout: Layout, agent: int) -> None:
 
 def add_knob(page: Page, scene: Scene, layout: Layout, y: int) -> None:
     """The knob that moves along the time line."""
-    times = [*range(int(scene.end) + 1)] + [scene.end] * (scene.end > int(scene.end))
-    places = [number(layout.moment(scene, time)) for time in times]
+    places = [number(layout.moment(scene, time)) for time in scene.times]
     motion = film(scene, "", 'attributeName="cx"', places)
     page.parts.append(f'<circle cx="{places[0]}" cy="{y}" r="5" fill="{INK}">{motion}</circle>')
 
 
 def film(scene: Scene, kind: str, attributes: str, values: list[str]) -> str:
-    """An endless animation through values at time steps 0, 1, ... and at the end of the film."""
+    """An endless animation through values at the times of the film."""
     if len(set(values)) == 1:
         return ""
-    moments = [BEGIN_S + STEP_S * min(time, scene.end) for time in range(len(values))]
+    moments = [BEGIN_S + STEP_S * time for time in scene.times]
     total = moments[-1] + HOLD_S
     keys = ";".join(f"{moment / total:.4f}" for moment in [0, *moments, total])
     path = ";".join([values[0], *values, values[-1]])

@@ -4,8 +4,7 @@ from itertools import pairwise
 
 from coevolve.core.errors import UserError
 from coevolve.domains.lake.board import HOLE, Board, Cell, Path, Plan
-from coevolve.domains.lake.checks import check_plan
-from coevolve.domains.lake.draw.scene import cell_at, explain, letters, on_board, scene_of
+from coevolve.domains.lake.draw.scene import Scene, cell_at, letters, on_board, scene_of
 
 MOVES = {(0, 0): "W", (-1, 0): "U", (1, 0): "D", (0, -1): "L", (0, 1): "R"}
 STRANGE = "?"
@@ -18,12 +17,12 @@ def draw_text(board: Board, plan: Plan | None = None, time: int | None = None) -
     given."""
     if time is not None and time < 0:
         raise UserError(f"the time step is {time}; use 0 or more")
-    paths = scene_of(board, plan).paths
-    places = [cell_at(path, time or 0) for path in paths]
+    scene = scene_of(board, plan)
+    places = [cell_at(path, time or 0) for path in scene.paths]
     lines = [] if time is None else [f"time step {time}"]
     lines += [*grid(board, places), "", legend(board), *notes(board, places)]
     if plan is not None and time is None:
-        lines += ["", *summary(board, plan)]
+        lines += ["", *summary(scene, plan)]
     return "\n".join(lines) + "\n"
 
 
@@ -71,19 +70,18 @@ def notes(board: Board, places: list[Cell]) -> list[str]:
     return lines
 
 
-def summary(board: Board, plan: Plan) -> list[str]:
+def summary(scene: Scene, plan: Plan) -> list[str]:
     """One line per path, then the sum of costs or what fails."""
-    violations, cost = check_plan(board, plan)
     rows = [
-        (letters(agent), moves_of(path), cost_of(board, agent, path))
+        (letters(agent), moves_of(path), cost_of(scene.board, agent, path))
         for agent, path in enumerate(plan)
     ]
     name_size = max((len(name) for name, _, _ in rows), default=0)
     move_size = max((len(moves) for _, moves, _ in rows), default=0)
     lines = [f"{name:{name_size}}  {moves:{move_size}}  {price}" for name, moves, price in rows]
-    if violations:
-        return lines + [f"fails: {explain(board, plan, violation)}" for violation in violations]
-    return [*lines, f"sum of costs {cost}"]
+    if scene.violations:
+        return lines + [f"fails: {words}" for words in scene.caption]
+    return [*lines, f"sum of costs {scene.cost}"]
 
 
 def moves_of(path: Path) -> str:
