@@ -1,82 +1,79 @@
-"""The backtest of knobs: fresh tasks of the old and the new ones, answered by the parent.
+"""The backtest of knobs: a bet on the new ones beside a bet on those in force.
 
-A checkpoint answers a few fresh train tasks of the knobs, several times each: the signal in the
-answers is what GRPO could learn from.
+That answers differ, so that there is anything to learn from, is asked for only as a sign of life.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from coevolve.backtests.bets import Bench, Bet
 from coevolve.backtests.numbers import CORRECT, SIGNAL, count, follows, share
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
-from coevolve.domains.knobs import Knobs
-from coevolve.evaluation.statistics import Interval, Rate, wilson
+from coevolve.evaluation.difference import resampled
+from coevolve.evaluation.statistics import Rate
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.reward import shaped
 from coevolve.harness.rules import BacktestRule
-from coevolve.policies.base import tokens
-from coevolve.store.cells import Cell, cells_of, merged
 
-INCUMBENT = "incumbent"
-"""The name of the knobs that are in force."""
 SURELY = 0.95
-"""Chance of more signal from which a rise is predicted."""
-RESAMPLES = 2_000
-SOLVED = 0.9
+"""Chance of a gain from which one is predicted."""
 
 
-class Probe(NamedTuple):
-    """What was measured of knobs."""
+class Odds(NamedTuple):
+    """Of one bet against another."""
 
-    alive: Rate
-    """Share of groups with signal."""
-    signal: Interval
-    """Mean variance of rewards within a group: what GRPO can learn from."""
+    gain: Measure
+    """Of the predicted worth."""
     better: float
-    """Chance that its signal is above the incumbent's."""
-    forgotten: Rate
-    """Share of the kinds that the incumbent's tasks have solved that its own tasks leave out."""
-    tokens: Interval
-    """Mean tokens per rollout, prompt and answer: the cost."""
+    """Chance that there is a gain, by resampling pairs."""
 
 
 def backtest_knobs(
     patch: Patch,
     harnesses: tuple[Harness, Harness],
     domain: Domain,
-    probe: Callable[[Knobs], list[Rollout]],
+    bench: Bench,
     rule: BacktestRule,
     seed: int,
+    among: int = 1,
 ) -> Backtest:
-    """Probe the knobs before and after; the rule is that of rounds."""
-    old, new = (domain.space.parse(harness.knobs) for harness in harnesses)
-    base = rewarded(probe(old), harnesses[0].reward, domain)
-    drawn = rewarded(probe(new), harnesses[1].reward, domain)
-    one = measure(base, base, seed, INCUMBENT)
-    other = measure(drawn, base, seed, patch.author or "patch")
-    enough = other.better >= rule.confidence
-    passed = enough and other.forgotten.value <= rule.most_forgotten
-    said = (
-        f"{other.alive.value:.0%} of {other.alive.n} groups carry signal, before "
-        f"{one.alive.value:.0%} of {one.alive.n}; {other.signal.mean:.4f} of it, before "
-        f"{one.signal.mean:.4f}: more with chance {other.better:.0%}"
+    """Bet on the knobs before and after. The best of several is the best by chance, too: `among`
+    says how many there are, and each has to be the surer."""
+    old, new = (
+        bench.bet(one, lambda drawn, text=one.reward: rewarded(drawn, text, domain))  # type: ignore[misc]
+        for one in harnesses
     )
-    if not enough:
-        said = f"not surely more signal ({said}; {rule.confidence:.0%} is asked for)"
-    elif not passed:
-        said = f"it leaves out {other.forgotten.value:.0%} of what is solved ({said})"
+    found, before, after = odds(old, new, seed), old.alive, new.alive
+    asked = 1 - (1 - rule.confidence) / among
+    lives, surely = after.value >= rule.least_alive, found.better >= asked
+    said = (
+        f"by {bench.by} {new.values.mean():.4g}, before {old.values.mean():.4g}: more with chance "
+        f"{found.better:.0%}; {after.value:.0%} of {after.n} groups carry signal, before "
+        f"{before.value:.0%} of {before.n}"
+    )
+    if not lives:
+        said = f"hardly anything to learn from ({said}; {rule.least_alive:.0%} is asked for)"
+    elif not surely:
+        said = f"not surely better for the target ({said}; {asked:.1%} is asked for)"
     return Backtest(
-        passed=passed,
+        passed=lives and surely,
         words=said,
-        prediction=predicted(patch, one, other, rule),
-        measures=measures_of(one, other),
+        prediction=predicted(patch, found.better, before, after),
+        measures={
+            "gain": found.gain,
+            "better": count(found.better, found.gain.n),
+            "worth_before": count(float(old.values.mean()), len(old.values)),
+            "worth_after": count(float(new.values.mean()), len(new.values)),
+            "dead_before": share(before.n - before.successes, before.n),
+            "dead_after": share(after.n - after.successes, after.n),
+        },
     )
 
 
@@ -89,87 +86,23 @@ def rewarded(rollouts: Sequence[Rollout], text: str, domain: Domain) -> list[Rol
     ]
 
 
-def measures_of(one: Probe, other: Probe) -> dict[str, Measure]:
-    before, after = one.alive, other.alive
-    return {
-        "dead_before": share(before.n - before.successes, before.n),
-        "dead_after": share(after.n - after.successes, after.n),
-        "signal_before": estimated(one.signal, before.n),
-        "signal_after": estimated(other.signal, after.n),
-        "better": count(other.better, after.n),
-        "forgotten": share(other.forgotten.successes, other.forgotten.n),
-        "tokens_before": estimated(one.tokens, before.n),
-        "tokens_after": estimated(other.tokens, after.n),
-    }
+def odds(old: Bet, new: Bet, seed: int) -> Odds:
+    """Pair by pair."""
+    n = min(len(old.values), len(new.values))
+    changes: Numbers = new.values[:n] - old.values[:n]
+    if not n or not changes.any():
+        return Odds(Measure(value=0.0, n=n, low=0.0, high=0.0), 0.5 if n else 0.0)
+    means = resampled(changes, np.random.default_rng(derive(seed, "bet", n)))
+    low, high = np.quantile(means, (0.025, 0.975))
+    gain = Measure(value=float(changes.mean()), n=n, low=float(low), high=float(high))
+    return Odds(gain, float((means > 0).mean()))
 
 
-def estimated(interval: Interval, groups: int) -> Measure:
-    return Measure(value=interval.mean, n=groups, low=interval.low, high=interval.high)
-
-
-def predicted(patch: Patch, one: Probe, other: Probe, rule: BacktestRule) -> Prediction:
-    """More signal lets the score rise, and moves diagnostics of the signal at once."""
-    surely, surely_not = other.better >= SURELY, other.better <= 1 - SURELY
+def predicted(patch: Patch, better: float, before: Rate, after: Rate) -> Prediction:
+    """Diagnostics of the signal follow live groups, the score follows the bet."""
     if patch.metric in SIGNAL:
-        return follows(patch.metric, float(surely) - float(surely_not), 1.0)
+        apart = (after.low > before.high) - (after.high < before.low)
+        return follows(patch.metric, float(apart), 1.0)
     if patch.metric not in CORRECT:
         return "unclear"
-    if surely_not or other.forgotten.value > rule.most_forgotten:
-        return "down"
-    return "up" if surely else "unclear"
-
-
-def measure(rollouts: Sequence[Rollout], base: Sequence[Rollout], seed: int, name: str) -> Probe:
-    """The numbers of the knobs that `name` proposes, beside the incumbent's rollouts."""
-    rng = np.random.default_rng(derive(seed, "backtest", name))
-    signal = by_group(rollouts, lambda one: one.outcome.reward, np.var)
-    before = by_group(base, lambda one: one.outcome.reward, np.var)
-    sizes = by_group(rollouts, lambda one: tokens([one]), np.mean)
-    drawn, against = resampled(signal, rng), resampled(before, rng)
-    cells = cells_of(rollouts)
-    groups = sum(cell.groups for cell in cells)
-    return Probe(
-        wilson(groups - sum(cell.dead for cell in cells), groups),
-        interval(signal, drawn),
-        0.5 if name == INCUMBENT else float((drawn > against).mean()),
-        forgotten(cells, cells_of(base)),
-        interval(sizes, resampled(sizes, rng)),
-    )
-
-
-def forgotten(cells: Sequence[Cell], base: Sequence[Cell]) -> Rate:
-    """Of the kinds of tasks that the incumbent has solved, the share that hardly occurs any more.
-
-    Kinds are taken by one label at a time, the coarsest that training balances.
-    """
-    lost = solved = 0
-    total, before = sum(cell.n for cell in cells), sum(cell.n for cell in base)
-    for name in base[0].labels if base else ():
-        now = {cell.labels[name]: cell.n / total for cell in merged(cells, [name])}
-        for cell in merged(base, [name]):
-            if cell.rate >= SOLVED and cell.n >= 8:
-                solved += 1
-                lost += now.get(cell.labels[name], 0.0) < 0.2 * cell.n / before
-    return wilson(lost, solved)
-
-
-def by_group(
-    rollouts: Sequence[Rollout], what: Callable[[Rollout], float], of: Callable[[list[float]], Any]
-) -> Numbers:
-    """One number for each group, from something of its rollouts."""
-    groups: dict[str, list[float]] = {}
-    for rollout in rollouts:
-        groups.setdefault(rollout.group or rollout.task_id, []).append(what(rollout))
-    return np.array([of(values) for values in groups.values()], dtype=np.float64)
-
-
-def resampled(values: Numbers, rng: np.random.Generator) -> Numbers:
-    """Means of resampled groups."""
-    picks = rng.integers(len(values), size=(RESAMPLES, len(values)))
-    means: Numbers = values[picks].mean(axis=1)
-    return means
-
-
-def interval(values: Numbers, means: Numbers) -> Interval:
-    low, high = np.quantile(means, (0.025, 0.975))
-    return Interval(float(values.mean()), float(low), float(high))
+    return "up" if better >= SURELY else "down" if better <= 1 - SURELY else "unclear"

@@ -1,29 +1,24 @@
 """The backtest of a patch: what the parent's rollouts say about it, before compute is spent.
 
-Invariant: only rollouts that were drawn in training, or are drawn for the occasion from train
-tasks, are looked at. What cannot be known without training is called unclear.
+Invariant: no gate or test task is looked at. What cannot be known without training is called
+unclear.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
+from coevolve.backtests.bets import Bench
 from coevolve.backtests.filters import backtest_filters
 from coevolve.backtests.knobs import backtest_knobs
 from coevolve.backtests.replay import Stored, read_stored
 from coevolve.backtests.reward import backtest_reward, check_names
 from coevolve.backtests.sampling import backtest_recipe
 from coevolve.backtests.signal import Signal, signal_of
-from coevolve.core.rollout import Rollout
 from coevolve.domains.base import Domain
-from coevolve.domains.knobs import Knobs
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.filters import Flags
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.rules import BacktestRule
-
-Answer = Callable[[Knobs], list[Rollout]]
-"""Fresh train tasks from knobs, each answered several times by the parent's policy."""
 
 
 def backtest_patch(
@@ -32,18 +27,19 @@ def backtest_patch(
     parent: int | None,
     folder: Path,
     domain: Domain,
-    probe: Answer,
+    bench: Bench,
     rule: BacktestRule,
     seed: int,
+    among: int = 1,
 ) -> Backtest:
     """Try a patch of a version's harness on the run in `folder`. A patch that the harness cannot
-    take is a `UserError`; `probe` is only asked for knobs."""
+    take is a `UserError`; `bench` is only used for knobs, as one of `among` candidates."""
     after = patched(harness, patch)
     check_names(after.reward, domain)
     if not rule.on:
         return unclear("the backtest is off")
     if patch.factor == "knobs":
-        return backtest_knobs(patch, (harness, after), domain, probe, rule, seed)
+        return backtest_knobs(patch, (harness, after), domain, bench, rule, seed, among)
     stored = read_stored(folder, parent, domain.components)
     return backtest_stored(patch, harness, stored, domain, rule)
 

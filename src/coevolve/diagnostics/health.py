@@ -49,6 +49,15 @@ class Health(NamedTuple):
         """What keeps a version from being promoted."""
         return [alarm for alarm in self.alarms if alarm.version == version and alarm.blocks]
 
+    def check(self) -> None:
+        """A version is not judged while something that could block it cannot be asked."""
+        for finding in self.findings:
+            if finding.diagnostic.blocks and finding.error:
+                raise EvidenceError(
+                    f"diagnostic '{finding.diagnostic.name}' blocks promotion and cannot be asked: "
+                    f"{finding.error}; the run goes on with `coevolve resume` once it can"
+                )
+
     def as_json(self) -> dict[str, Any]:
         return {
             "versions": self.versions,

@@ -12,6 +12,7 @@ from pydantic import Field
 from coevolve.core.errors import EvidenceError
 from coevolve.core.rollout import Value
 from coevolve.diagnostics.locked import Answer
+from coevolve.domains.base import Statistic
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.harness import Harness
@@ -36,6 +37,8 @@ class Past(Value):
     """Its checkpoint on the fixed dev tasks, by all labels."""
     train: tuple[Cell, ...] = ()
     """Its training rollouts, by all labels, with groups."""
+    explored: tuple[Cell, ...] = ()
+    """Its checkpoint on a few tasks of kinds that are hardly trained on, by all labels."""
     cases: tuple[Case, ...] = ()
     """Failures on dev, chosen to differ."""
     engineer: str = ""
@@ -69,6 +72,8 @@ class View(NamedTuple):
     empty."""
     training: dict[str, Any]
     """Bookkeeping: `round`, `rounds`, `steps`; what the reward is made of; and the recipe."""
+    target: Mapping[str, Statistic] = {}
+    """What dev tasks are like: by knob, the statistic of tasks that it moves."""
     note: str = ""
     """What a person asked for, empty if nobody did."""
     returned: str = ""

@@ -75,7 +75,7 @@ def learnability(view: View, seed: int) -> Ruling:
     knobs: dict[str, float] = {}
     lines = []
     for group in view.space.groups:
-        found = signals(view, group)
+        found = signals(view, group, closed=True)
         cells = [signal.cell for signal in found]
         n, valid = sum(cell.n for cell in cells), sum(cell.valid for cell in cells)
         group_rate = (valid + 1) / (n + 2)
@@ -99,7 +99,7 @@ def bandit(view: View, seed: int) -> Ruling:
     knobs: dict[str, float] = {}
     lines = []
     for group in view.space.groups:
-        found = signals(view, group)
+        found = signals(view, group, closed=True)
         tried = [moving_value(view.history, signal) for signal in found]
         known = [value for value in tried if value is not None]
         mean = sum(known) / len(known) if known else 0.0

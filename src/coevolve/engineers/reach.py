@@ -5,16 +5,48 @@ the region allows.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coevolve.core.errors import UserError
+from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.engineers.base import Edit
+from coevolve.store.cells import Cell
 
 SMALLEST_SHARE = 0.02
 """What a share of zero becomes when it is raised."""
 TOLERANCE = 1e-9
+RARE = 0.25
+"""Part of an even share below which a kind is hardly trained on."""
+
+
+def widened(reach: float, cells: Iterable[Cell]) -> float:
+    """How far knobs may move after a training with these results: the further, the more of its
+    groups had nothing to teach, being solved or dead. Where all had, it is the plan's `reach`."""
+    counted = [(cell.groups, cell.dead) for cell in cells]
+    groups, dead = (sum(one[place] for one in counted) for place in (0, 1))
+    return reach + (1 - reach) * (dead / groups if groups else 0.0)
+
+
+def evenly(knobs: Knobs, seen: Iterable[Mapping[str, Label]]) -> Knobs | None:
+    """The same knobs with even shares for kinds that are hardly trained on; None if there are none.
+
+    Kinds are looked at from the first to the last that is in use, now or by default, or carried by
+    a task that was `seen`, and one beyond."""
+    space, labels, found = knobs.space, list(seen), dict[str, float]()
+    for members in space.groups.values():
+        own = [space.knobs[name] for name in members]
+        used = [
+            place for place, knob in enumerate(own)
+            if knobs[knob.name] > 0 or knob.default > 0
+            or (knob.label and any(one.get(knob.label[0]) == knob.label[1] for one in labels))
+        ]  # fmt: skip
+        near = own[used[0] : used[-1] + 2]
+        rare = [knob.name for knob in near if knobs[knob.name] < RARE / len(near)]
+        if rare:
+            found |= dict.fromkeys(members, 0.0) | dict.fromkeys(rare, 1 / len(rare))
+    return space.project(found, base=knobs) if found else None
 
 
 def apply(values: Mapping[str, Any], incumbent: Knobs, reach: float) -> Knobs:

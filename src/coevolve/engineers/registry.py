@@ -8,6 +8,7 @@ from coevolve.core.entry import offers
 from coevolve.core.names import lookup
 from coevolve.engineers import baselines
 from coevolve.engineers.adversaries import ADVERSARIES, make_adversary
+from coevolve.engineers.aim import aim
 from coevolve.engineers.base import Engineer, View, change_knobs
 from coevolve.engineers.frontier import frontier
 from coevolve.engineers.signals import Ruling, summary
@@ -26,6 +27,7 @@ RULES: dict[str, Callable[[View, int], Ruling]] = {
     "ceiling": baselines.ceiling,
     "target": baselines.target,
     "frontier": frontier,
+    "aim": aim,
 }
 
 

@@ -43,20 +43,22 @@ def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cel
 
 
 def evidence(finished: Past, label: tuple[str, Label] | None = None) -> Cell:
-    """Training rollouts, or dev where there are none."""
-    train = pooled(finished.train, label)
+    """Rollouts of training and exploring, or dev where there are none."""
+    train = pooled((*finished.train, *finished.explored), label)
     return train if train.n else pooled(finished.dev, label)
 
 
-def signals(view: View, group: str) -> list[Signal]:
-    """One signal for each share of a group that is in use, in the order of the group."""
+def signals(view: View, group: str, closed: bool = False) -> list[Signal]:
+    """One signal for each share of a group that is in use, and, with `closed`, for every other one
+    of which anything is known; in the order of the group."""
     finished = standing(view)
-    knobs = [view.space.knobs[name] for name in view.space.groups[group]]
-    return [
-        Signal(knob, share, evidence(finished, knob.label) if knob.label else NOTHING)
-        for knob in knobs
-        if (share := view.incumbent[knob.name]) > 0
-    ]
+    found = []
+    for knob in map(view.space.knobs.__getitem__, view.space.groups[group]):
+        share = view.incumbent[knob.name]
+        cell = evidence(finished, knob.label) if knob.label else NOTHING
+        if share > 0 or (closed and cell.n):
+            found.append(Signal(knob, share, cell))
+    return found
 
 
 def difficulty(view: View) -> list[tuple[Knob, str, Cell]]:

@@ -1,17 +1,30 @@
 """What engineers may see of a lineage, put together from its record."""
 
-from coevolve.domains.base import Domain
+from collections.abc import Mapping
+
+from coevolve.domains.base import Domain, Statistic
 from coevolve.engineers.base import Past, Refused, View
+from coevolve.engineers.reach import widened
 from coevolve.engineers.situation import ancestry
 from coevolve.harness.patch import FACTORS, patched
+from coevolve.store.cells import Cell
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.phases import Diagnose
 
 
-def view_of(lineage: Lineage, domain: Domain, generation: int, found: Diagnose, note: str) -> View:
+def view_of(
+    lineage: Lineage,
+    domain: Domain,
+    target: Mapping[str, Statistic],
+    generation: int,
+    found: Diagnose,
+    note: str,
+) -> View:
     """For engineers that are to patch the parent that was diagnosed."""
     plan, harness = lineage.plan, lineage.harness(found.parent)
-    measured = {node.number: past_of(node) for node in lineage.nodes}
+    seen = explored(lineage)
+    measured = {node.number: past_of(node, seen.get(node.number, ())) for node in lineage.nodes}
+    parent = lineage.nodes[found.parent or 0]
     return View(
         domain.space,
         domain.space.project(harness.knobs),
@@ -20,8 +33,9 @@ def view_of(lineage: Lineage, domain: Domain, generation: int, found: Diagnose, 
             "round": generation - 1, "rounds": plan.versions, "steps": plan.recipe.steps,
             "recipe": harness.recipe.model_dump(), "reward": dict(domain.components),
         },
+        target,
         note,
-        reach=plan.reach,
+        reach=widened(plan.reach, parent.train.cells if parent.train else ()),
         domain=domain.name,
         components=domain.components,
         parent=lineage.versions[found.parent or 0],
@@ -49,7 +63,13 @@ def line(lineage: Lineage, parent: int | None) -> list[int]:
     ] or [0]  # fmt: skip
 
 
-def past_of(node: Node) -> Past:
+def explored(lineage: Lineage) -> dict[int, tuple[Cell, ...]]:
+    """What was tried of kinds that are hardly trained on, by the version that tried it last."""
+    found = (one.diagnose for one in lineage.generations if one.diagnose)
+    return {one.parent or 0: one.explored for one in found if one.explored}
+
+
+def past_of(node: Node, explored: tuple[Cell, ...] = ()) -> Past:
     """A version as engineers see it."""
     version, train, dev = node.version, node.train, node.dev
     assert train
@@ -59,6 +79,7 @@ def past_of(node: Node) -> Past:
         knobs=dict(version.harness.knobs),
         dev=dev.cells,
         train=train.cells,
+        explored=explored,
         cases=dev.cases,
         engineer=version.author,
         explanation=version.patch.hypothesis if version.patch else "",

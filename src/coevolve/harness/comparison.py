@@ -135,12 +135,19 @@ def expected(job: Job) -> Expected:
         repeats = plan.gate.repeats
     count = trainings(plan)
     tasks = target.gate * (count + 1 + repeats) + target.dev * count + fresh
-    probes = (plan.versions - 1) * (1 + plan.candidates) * plan.backtest.tasks
-    probed = plan.backtest.on and "knobs" in plan.factors
-    return Expected(
-        count * plan.rollouts, probes * plan.backtest.samples if probed else 0,
-        tasks * target.samples,
-    )  # fmt: skip
+    return Expected(count * plan.rollouts, probes(plan), tasks * target.samples)
+
+
+def probes(plan: Plan) -> int:
+    """What engineers may have tried before versions are trained, and what is explored for them."""
+    rule, recipe = plan.backtest, plan.recipe
+    each = rule.tasks * rule.samples
+    if rule.by in ("replay", "branch"):
+        each = min(rule.steps, recipe.steps) * recipe.tasks * recipe.group
+    designs = min(plan.candidates, len(plan.engineers)) if plan.engineers != ("fixed",) else 0
+    tried = (1 + designs) * each if designs and rule.on and "knobs" in plan.factors else 0
+    explored = plan.explore * rule.samples if plan.explores else 0
+    return (plan.versions - 1) * (tried + explored)
 
 
 def trainings(plan: Plan) -> int:

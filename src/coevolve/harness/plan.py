@@ -109,8 +109,12 @@ class Plan(Value):
     """What models that design knobs are shown."""
     answer: Literal["edits", "whole"] = "edits"
     """What they answer with: local edits of the knobs, or a whole configuration."""
-    reach: float = Field(default=0.15, gt=0, le=1)
-    """Trust region: how far knobs may move in a version, as a share of their range."""
+    reach: float = Field(default=0.3, gt=0, le=1)
+    """Trust region: how far knobs may move in a version, as a share of their range. It widens with
+    the share of training tasks that had nothing to teach, being solved or dead."""
+    explore: int = Field(default=16, ge=0)
+    """Tasks of kinds that are hardly trained on, which are tried before knobs are designed, each as
+    often as in a backtest. None where nobody designs."""
     patience_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """Seconds that an engineer may take; after that the run goes on without it."""
     prices: tuple[Amount, Amount] = (0.0, 0.0)
@@ -163,10 +167,34 @@ class Plan(Value):
             object.__setattr__(self, "objective", apart)
         return self
 
+    @model_validator(mode="after")
+    def _bets(self) -> "Plan":
+        """Choose what knobs are bet on by, and refuse what the plan does not allow."""
+        by, drawn = self.backtest.by, self.target.samples > 1 and self.target.temperature > 0
+        goes_on = self.start_from == "parent"
+        if not by:
+            chosen = {"by": "replay" if drawn and goes_on else "need"}
+            object.__setattr__(self, "backtest", self.backtest.model_copy(update=chosen))
+        elif by in ("gradient", "replay") and not drawn:
+            raise ValueError(
+                f'backtest.by = "{by}" needs several drawn answers to each dev task; set '
+                "target.samples = 4 and target.temperature = 1, or another backtest.by"
+            )
+        elif by in ("replay", "branch") and not goes_on:
+            raise ValueError(
+                f'backtest.by = "{by}" trains on from the parent; set start_from = "parent", or '
+                'backtest.by = "need"'
+            )
+        return self
+
     @property
     def rollouts(self) -> int:
         """What every version may draw in training, as many as the first."""
         return self.recipe.steps * self.recipe.tasks * self.recipe.group
+
+    @property
+    def explores(self) -> bool:
+        return bool(self.explore) and self.only_knobs and self.engineers != ("fixed",)
 
     @property
     def only_knobs(self) -> bool:

@@ -1,5 +1,7 @@
 """By which rules proposals are probed and checkpoints judged."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from coevolve.core.rollout import Value
@@ -38,18 +40,27 @@ class GateRule(Protection):
     seen."""
 
 
+Bets = Literal["", "signal", "need", "gradient", "replay", "branch"]
+
+
 class BacktestRule(Value):
-    """How candidates are probed and compared."""
+    """How candidates are compared with what is in force."""
 
     on: bool = True
-    tasks: int = Field(default=48, ge=4)
-    """Fresh tasks per candidate."""
-    samples: int = Field(default=4, ge=2)
+    by: Bets = ""
+    """What knobs are bet on by (docs/backtests.md); if empty, `replay` where a version trains on
+    from its parent and dev tasks are answered several times, and `need` elsewhere."""
+    tasks: int = Field(default=64, ge=4)
+    """Fresh tasks per candidate, where knobs are probed."""
+    samples: int = Field(default=8, ge=2)
     """Answers per task."""
-    confidence: float = Field(default=0.8, ge=0.5, le=1)
-    """How sure it must be that a candidate carries more signal than the incumbent."""
-    most_forgotten: float = Field(default=0.5, ge=0, le=1)
-    """Share of solved kinds of tasks that a candidate may drop."""
+    steps: int = Field(default=5, ge=1)
+    """Of a branch, for `replay` and `branch`; the version that is trained goes on from its own."""
+    confidence: float = Field(default=0.9, ge=0.5, le=1)
+    """How sure it must be that a candidate is worth more to the target than what is in force, where
+    it is the only one; of several, each must be the surer."""
+    least_alive: float = Field(default=0.05, ge=0, le=1)
+    """Share of a candidate's groups that must carry any signal."""
     most_wrong: float = Field(default=0.02, ge=0, le=1)
     """Share of pairs of results that a reward may newly rank the wrong way round, and of successes
     that a token limit may newly cut off."""

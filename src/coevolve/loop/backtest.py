@@ -1,21 +1,24 @@
 """Designs put to the test before they are trained: on what their parent has left behind.
 
 The parent's harness is always a candidate: a design that does not pass is not trained. Designs are
-taken in the order of the engineers' preference; of several for the knobs, those with most signal.
+taken in the order of the engineers' preference; of several for the knobs, those that gain most.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+from coevolve.backtests.bets import Bench, Branch, alive
 from coevolve.backtests.patch import backtest_patch
 from coevolve.core.errors import KnobError, UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
 from coevolve.harness.backtest import Backtest
+from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.version import Version
@@ -23,11 +26,12 @@ from coevolve.loop.measure import spent_on
 from coevolve.loop.propose import Design
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
-from coevolve.loop.train import equal, grow, own_tasks, seed_of
+from coevolve.loop.train import branch, equal, grow, own_tasks, seed_of
 from coevolve.store.paths import generation_place
 from coevolve.store.phases import Tests, Tried
 
-Test = Callable[[Design], Backtest]
+Test = Callable[[Design, int], Backtest]
+"""Of a design, as one of so many candidates."""
 NOT_NEEDED = "not needed: others came first"
 
 
@@ -72,19 +76,20 @@ def tested(
     refused: Sequence[Tried],
 ) -> Tests:
     """Which designs pass, which are taken, and why the others are not."""
-    began, rollouts = time.monotonic(), list[Rollout]()
+    began, drawn = time.monotonic(), dict[str, Spent]()
     other = stand_in(run, generation, parent)
     test = tester(
-        run, generation, other.harness if other else run.lineage.harness(parent), parent, rollouts
+        run, generation, other.harness if other else run.lineage.harness(parent), parent, drawn
     )
-    found = {id(one): test(one) for one in knobs_first(designs)}
+    first = knobs_first(designs)
+    found = {id(one): test(one, len(first)) for one in first}
     room = min(run.plan.width, run.plan.versions - run.lineage.counted)
     taken: list[Design] = []
-    for one in by_signal(designs, found):
+    for one in by_gain(designs, found):
         if len(taken) == room:
             break
         if id(one) not in found:
-            found[id(one)] = test(one)
+            found[id(one)] = test(one, 1)
         if found[id(one)].passed:
             taken.append(one)
     if other and not taken:
@@ -93,7 +98,7 @@ def tested(
     return Tests(
         words=decision(tried, taken),
         tried=(*tried, *refused),
-        spent=spent_on(rollouts, began),
+        spent=sum(drawn.values(), Spent(seconds=time.monotonic() - began)),
     )
 
 
@@ -103,14 +108,14 @@ def knobs_first(designs: Sequence[Design]) -> list[Design]:
     return knobs if knobs and designs[0] is knobs[0] else []
 
 
-def by_signal(designs: Sequence[Design], found: dict[int, Backtest]) -> list[Design]:
-    """The order in which designs are taken: as preferred, but knobs with more signal first."""
+def by_gain(designs: Sequence[Design], found: dict[int, Backtest]) -> list[Design]:
+    """The order in which designs are taken: as preferred, but knobs that gain more first."""
 
-    def signal(one: Design) -> float:
-        known = found[id(one)].measures.get("signal_after")
+    def gain(one: Design) -> float:
+        known = found[id(one)].measures.get("gain")
         return known.value if known else 0.0
 
-    probed = sorted((one for one in designs if id(one) in found), key=signal, reverse=True)
+    probed = sorted((one for one in designs if id(one) in found), key=gain, reverse=True)
     return [*probed, *(one for one in designs if id(one) not in found)]
 
 
@@ -142,32 +147,46 @@ def decision(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
 
 
 def tester(
-    run: Run, generation: int, harness: Harness, parent: int | None, rollouts: list[Rollout]
+    run: Run, generation: int, harness: Harness, parent: int | None, drawn: dict[str, Spent]
 ) -> Test:
-    """How a design of a parent is tested; where knobs change, the parent's policy answers a few new
-    tasks, which are added to `rollouts`."""
-    rule, seen = run.plan.backtest, set[str]()
+    """How a design of a parent is tested; what is drawn for it is added to `drawn`, by name."""
+    plan, rule, gauge = run.plan, run.plan.backtest, run.gauge
     policy = run.lineage.policy(parent)
-    seed = derive(run.plan.seed, "engineer", generation - 1)
+    seed = derive(plan.seed, "engineer", generation - 1)
 
     def probe(knobs: Knobs) -> list[Rollout]:
         name = f"{generation:02d}-{name_of(knobs)}"
         place = run.paths.probes(parent, name)
-        found = run.gauge.probe(policy, knobs, rule, harness.recipe, generation - 1, place)
-        rollouts.extend(() if name in seen else found)
-        seen.add(name)
+        found = gauge.probe(policy, knobs, rule, harness.recipe, generation - 1, place)
+        drawn[name] = spent_on(found, time.monotonic())
         return found
 
-    def test(one: Design) -> Backtest:
+    def answers(checkpoint: str, place: Path) -> list[Rollout]:
+        return gauge.measure(checkpoint, gauge.dev, place / "dev")
+
+    def grown(tried: Harness) -> Branch:
+        place, train = branch(run, generation, parent, tried)
+        drawn[place.name] = train.spent.model_copy(update={"seconds": 0.0})
+        trained = train.result.policy
+        return Branch(gauge.lazy(trained), alive(train.cells), partial(answers, trained, place))
+
+    own = run.paths.version(parent) if parent is not None else run.paths.probes(None, "")
+    bench = Bench(
+        rule.by, plan.objective.metric, plan.target.temperature, gauge.domain.space,
+        gauge.lazy(policy), partial(answers, policy, own), probe, grown,
+    )  # fmt: skip
+
+    def test(one: Design, among: int) -> Backtest:
         try:
             if one.patch.factor not in ("reward", "filters"):
                 own_tasks(
-                    run.gauge.domain, one.harness.knobs, equal(run.plan, one.harness.recipe),
-                    seed_of(run.plan, generation), run.plan.lessons,
+                    gauge.domain, one.harness.knobs, equal(plan, one.harness.recipe),
+                    seed_of(plan, generation), plan.lessons,
                 )  # fmt: skip
             return backtest_patch(
-                one.patch, harness, parent, run.ledger.folder, run.gauge.domain, probe, rule, seed
-            )
+                one.patch, harness, parent, run.ledger.folder, gauge.domain, bench, rule, seed,
+                among,
+            )  # fmt: skip
         except KnobError as error:
             words = f"its tasks cannot be made: {error}"
             return Backtest(passed=False, words=words, prediction="unclear")
@@ -177,12 +196,13 @@ def tester(
 
 def foretold(run: Run, generation: int, parent: int | None) -> Callable[[Patch], dict[str, Any]]:
     """The same for an engineer that asks: what costs no rollouts."""
-    test = tester(run, generation, run.lineage.harness(parent), parent, [])
+    test = tester(run, generation, run.lineage.harness(parent), parent, {})
 
     def answer(patch: Patch) -> dict[str, Any]:
         if patch.factor == "knobs":
             return {"words": "knobs are probed with new tasks, once they are proposed"}
-        found = test(Design(patch, patched(run.lineage.harness(parent), patch), patch.author))
+        design = Design(patch, patched(run.lineage.harness(parent), patch), patch.author)
+        found = test(design, 1)
         return {"passed": found.passed, "words": found.words, "prediction": found.prediction}
 
     return answer

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from coevolve.core.errors import EvidenceError
 from coevolve.diagnostics.health import Health, readings_at
-from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.gate import (
     NO_SPREAD,
     Rules,
@@ -20,7 +18,6 @@ from coevolve.harness.version import Version
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
-from coevolve.store.lineage import Lineage
 from coevolve.store.paths import version_place
 from coevolve.store.phases import Beside, Best, Gate, Scores
 
@@ -39,7 +36,7 @@ def judge(run: Run, versions: Sequence[Version]) -> None:
 def judged(run: Run, version: Version) -> Gate:
     """The verdict on a version, how it compares to no training, and what is best now."""
     health = run.health([version.patch.metric] if version.patch else [])
-    check_asked(health)
+    health.check()
     control = control_of(run, version)
     against = version.parent if control is None else control
     rules = rules_of(run, version, against)
@@ -91,15 +88,8 @@ def rules_of(run: Run, version: Version, against: int | None) -> Rules:
     among = 1 + sum(one.against == against for one in before) - (against == 0)
     noise = run.lineage.noise
     pairs = (*noise.twins, *noise.among) if noise else ()
-    spread = spread_of(pairs, controls(run.lineage))
+    spread = spread_of(pairs, run.lineage.controls)
     return Rules(run.plan.gate, run.plan.objective, spread, max(1, among), run.plan.seed)
-
-
-def controls(lineage: Lineage) -> list[Difference]:
-    """Between controls and what they repeat, where every version begins with the first policy."""
-    repeated = (one for one in lineage.nodes if one.version.control and one.gate)
-    found = [one.gate.change for one in repeated if one.gate]
-    return found if lineage.plan.start_from == "base" else []
 
 
 def root(before: Side, after: Side, rules: Rules) -> Ruling:
@@ -142,11 +132,12 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
     )
     kept = found.verdict in ("kept", "root")
     if run.plan.accept == "no worse":
-        front = lineage.front
-        number = version.number if kept else front.number if front else None
-        if kept and front and front.version.generation == version.generation:
-            number = front.number if lineage.score(front) >= scores.mean(metric) else number
-        which = "no version was kept" if number is None else f"version {number} was kept last"
+        among = [(lineage.score(one), one.number) for one in lineage.strongest]
+        among += [(scores.mean(metric), version.number)] if kept else []
+        if not among:
+            return Best(version=None, words=f"no version was kept; {untrained}")
+        rate, number = max(among, key=lambda pair: (pair[0], -pair[1]))
+        which = f"version {number} is the best of {len(among)} that were kept, with {rate:.1%}"
         return Best(version=number, words=f"{which}; {untrained}")
     ranked = [
         (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.words)
@@ -166,16 +157,6 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         score, number, _, beside_words = ranked[0]
         words += f"; version {number}, the strongest with {-score:.1%}: {beside_words}"
     return Best(version=None, words=words)
-
-
-def check_asked(health: Health) -> None:
-    """A version is not judged while something that could block it cannot be asked."""
-    for finding in health.findings:
-        if finding.diagnostic.blocks and finding.error:
-            raise EvidenceError(
-                f"diagnostic '{finding.diagnostic.name}' blocks promotion and cannot be asked: "
-                f"{finding.error}; the run goes on with `coevolve resume` once it can"
-            )
 
 
 def side(run: Run, health: Health, number: int | None) -> Side:

@@ -14,7 +14,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, Statistic
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.cases import choose_cases
@@ -59,9 +59,18 @@ class Gauge:
         """A checkpoint by its recorded name, and the style that it is asked in."""
         return self._load(self.paths.need(checkpoint) if self.paths else checkpoint)
 
+    def lazy(self, checkpoint: str) -> Lazy:
+        """The same, loaded when it is first asked."""
+        return Lazy(checkpoint, lambda: self.load(checkpoint)[0])
+
     @cached_property
     def dev(self) -> list[Task]:
         return self.target.held_out(Split.DEV, self.plan.target.dev)
+
+    @cached_property
+    def mix(self) -> dict[str, Statistic]:
+        """What dev tasks are like, knob by knob."""
+        return self.domain.statistics(self.dev)
 
     @cached_property
     def gate(self) -> list[Task]:
@@ -111,10 +120,9 @@ class Gauge:
             style=self.style,
             weights_hash="",
         )
-        policy = Lazy(checkpoint, lambda: self.load(checkpoint)[0])
         parts = EvaluationFolder(folder, evaluation)
         found = attempts(
-            self.domain, policy, tasks, sampling,
+            self.domain, self.lazy(checkpoint), tasks, sampling,
             style=self.style, samples=samples, batch=BATCH, parts=parts,
         )  # fmt: skip
         return list(found)

@@ -10,23 +10,25 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coevolve.backtests.reward import check_names
-from coevolve.core.errors import UserError
+from coevolve.core.errors import KnobError, UserError
 from coevolve.core.names import lookup
+from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.locked import Locked
-from coevolve.domains.knobs import Knobs
-from coevolve.engineers.ask import proposed, recordable, unusable
+from coevolve.engineers.ask import described, proposed, recordable, unusable
 from coevolve.engineers.base import View
-from coevolve.engineers.reach import apply
+from coevolve.engineers.reach import apply, evenly
 from coevolve.engineers.view import refused_before, view_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, flat, patched
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.rules import MOST_REVISIONS
+from coevolve.loop.measure import spent_on
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import Stopped, approve
+from coevolve.store.cells import cells_of
 from coevolve.store.paths import generation_place
 from coevolve.store.phases import Diagnose, Propose, Tried
 
@@ -49,19 +51,38 @@ def diagnose(run: Run, generation: int, parent: int | None) -> Diagnose:
     """Every diagnostic over all versions so far."""
 
     def work() -> Diagnose:
-        health = run.health()
+        health, began = run.health(), time.monotonic()
+        rollouts = explore(run, generation, parent)
         alarms = [alarm.words for alarm in health.alarms if alarm.version == parent]
         return Diagnose(
             parent=parent,
             failures=run.lineage.failures,
             alarms=tuple(alarms),
             findings=tuple(health.findings),
+            explored=tuple(cells_of(rollouts)),
+            spent=spent_on(rollouts, began),
         )
 
     found = run.phase(generation_place(generation), "diagnose", work)
     for words in found.alarms if not run.plan.only_knobs else ():
         run.say(f"version {parent}: {words}")
     return found
+
+
+def explore(run: Run, generation: int, parent: int | None) -> list[Rollout]:
+    """The parent on a few tasks of kinds that are hardly trained on: nobody can want what nobody
+    has seen."""
+    plan, gauge, harness = run.plan, run.gauge, run.lineage.harness(parent)
+    knobs = evenly(gauge.domain.space.parse(harness.knobs), (task.bucket for task in gauge.dev))
+    if not plan.explores or knobs is None:
+        return []
+    few = plan.backtest.model_copy(update={"tasks": plan.explore})
+    place = run.paths.probes(parent, f"{generation:02d}-explored")
+    policy = run.lineage.policy(parent)
+    try:
+        return gauge.probe(policy, knobs, few, harness.recipe, generation - 1, place)
+    except KnobError:  # these kinds cannot be made together
+        return []
 
 
 def propose(
@@ -73,9 +94,9 @@ def propose(
     note = approve(run, place, "diagnosis", {"parent": found.parent})
     note = "\n".join(filter(None, (run.note, note)))
     run.note = ""
-    view = view_of(run.lineage, run.gauge.domain, generation, found, note)._replace(
-        backtest=foretell
-    )
+    lineage, gauge = run.lineage, run.gauge
+    view = view_of(lineage, gauge.domain, gauge.mix, generation, found, note)
+    view = view._replace(backtest=foretell)
     seed = derive(run.plan.seed, "engineer", generation - 1)
     for attempt in range(MOST_REVISIONS + 1):
         drawn = derive(seed, attempt) if attempt else seed
@@ -83,8 +104,8 @@ def propose(
         recorded = run.phase(place, name, partial(asked, run, found.parent, view, drawn))
         for words in unusable(recorded.proposals):
             run.say(f"generation {generation}: {words}")
-        designs, refused = screen(run, found.parent, view.incumbent, recorded.proposals)
-        said = described(designs, view.incumbent)
+        designs, refused = screen(run, found.parent, view, recorded.proposals)
+        said = described([(one.author, one.patch) for one in designs], view.incumbent)
         question = {
             "proposals": said, "refused": [one.refused for one in refused], "attempt": attempt,
         }  # fmt: skip
@@ -125,23 +146,27 @@ def asked(run: Run, parent: int | None, view: View, seed: int) -> Propose:
 def screen(
     run: Run,
     parent: int | None,
-    incumbent: Knobs,
+    view: View,
     proposals: Mapping[str, Sequence[Proposal]],
 ) -> tuple[list[Design], list[Tried]]:
     """Proposals that can be tried, and why the others cannot."""
     designs: list[Design] = []
     refused: list[Tried] = []
-    tried = known_harnesses(run)
+    tried, tickets = known_harnesses(run), set[str]()
     for author, listed in proposals.items():
         for one in listed:
             if one.failure or one.patch is None:
                 continue
             try:
-                found = designed(run, parent, incumbent, one, author)
+                found = designed(run, parent, view, one, author)
+                ticket = author if found.patch.factor == "knobs" else ""
+                if ticket in tickets:
+                    raise UserError("an engineer has one design of knobs tried in a generation")
                 digest = found.harness.digest()
                 if digest in tried:
                     raise UserError(f"{found.patch.factor} was tried so: {tried[digest]}")
                 tried[digest] = f"by {author} before"
+                tickets |= {ticket} - {""}
                 designs.append(found)
             except UserError as error:
                 why = f"refused, from {author}: {error}"
@@ -159,9 +184,7 @@ def known_harnesses(run: Run) -> dict[str, str]:
     return refused | trained
 
 
-def designed(
-    run: Run, parent: int | None, incumbent: Knobs, proposal: Proposal, author: str
-) -> Design:
+def designed(run: Run, parent: int | None, view: View, proposal: Proposal, author: str) -> Design:
     """A proposal as a patch of the parent; a `UserError` says why it is none."""
     assert proposal.patch
     patch, asked = proposal.patch.model_copy(update={"author": author}), proposal.patch.value
@@ -169,8 +192,8 @@ def designed(
     if patch.factor == "knobs":
         if not isinstance(patch.value, Mapping):
             raise UserError(f"knobs = {patch.value!r:.80}: give an object of numbers")
-        knobs = apply(patch.value, incumbent, run.plan.reach)
-        if not knobs.difference(incumbent):
+        knobs = apply(patch.value, view.incumbent, view.reach)
+        if not knobs.difference(view.incumbent):
             raise UserError("these knobs change nothing")
         patch = patch.model_copy(update={"value": dict(knobs)})
     harness = patched(run.lineage.harness(parent), patch)
@@ -180,20 +203,3 @@ def designed(
     patch = patch.model_copy(update={"value": flat(harness)[patch.factor]})
     cut = {} if asked == patch.value else asked
     return Design(patch, harness, author, proposal.skill, cut or None)
-
-
-def described(designs: Sequence[Design], incumbent: Knobs) -> dict[str, str]:
-    """Each design for a person: what was said, and all that would change."""
-    found: dict[str, str] = {}
-    for one in designs:
-        same = sum(other.author == one.author for other in designs[: len(found)])
-        changes = f"{one.patch.factor}: {one.patch.value}"
-        if one.patch.factor == "knobs":
-            after = incumbent.space.parse(one.patch.value)
-            changes = "\n".join(
-                f"{name}: {old:.4g} → {new:.4g}"
-                for name, (old, new) in after.difference(incumbent).items()
-            )
-        name = f"{one.author} {same + 1}" if same else one.author
-        found[name] = f"{one.patch.hypothesis}\n{changes}".strip()
-    return found

@@ -3,6 +3,7 @@
     versions/NN/job.json     what is to be done
     versions/NN/stage, dev, gate
     versions/NN/result.json  what came of it
+    branches/NN-NAME/        the same of a branch: the first steps of a version that may come
 
 Invariant: all versions of a run draw equally many rollouts in training, and what a version becomes
 follows from its job alone.
@@ -56,16 +57,25 @@ class Job(Value):
     seed: int
     paid: Spent = NOTHING
     """What its part of the probes has drawn of its training."""
+    branch: bool = False
+    """Only a few steps, that are not measured."""
 
     @property
     def recipe(self) -> Recipe:
-        return equal(self.plan, self.harness.recipe, self.paid)
+        found = equal(self.plan, self.harness.recipe, self.paid)
+        steps = min(found.steps, self.plan.backtest.steps) if self.branch else found.steps
+        return found.model_copy(update={"steps": steps})
 
 
-class Done(Value):
-    """What came of a version."""
+class Branched(Value):
+    """What came of a branch."""
 
     train: Train
+
+
+class Done(Branched):
+    """What came of a version."""
+
     dev: Dev
     gate: Scores
 
@@ -110,23 +120,46 @@ def done(run: Run, number: int) -> Done:
 def job(run: Run, version: Version, twin: int = 0) -> Job:
     """What is to be done for a version; a twin of it differs by its seed."""
     start = version.parent if run.plan.start_from == "parent" else None
+    own = branch_of(run, version)
     return Job(
         number=version.number,
         plan=run.plan,
         harness=version.harness,
-        policy=run.lineage.policy(start),
+        policy=own.result.policy if own else run.lineage.policy(start),
         seed=seed_of(run.plan, version.generation, twin),
-        paid=paid(run, version),
+        paid=paid(run, version, own),
     )
 
 
-def paid(run: Run, version: Version) -> Spent:
-    """A version's part of what the probes of its generation have drawn, where that counts."""
+def branch(run: Run, generation: int, parent: int | None, harness: Harness) -> tuple[Path, Train]:
+    """The first steps under a harness, from a parent, and where they are kept."""
+    folder = run.paths.branch(f"{generation:02d}-{harness.digest()}")
+    seed = derive(seed_of(run.plan, generation), "branch")
+    own = Job(
+        number=parent or 0, plan=run.plan, harness=harness, policy=run.lineage.policy(parent),
+        seed=seed, branch=True,
+    )  # fmt: skip
+    do(run.work, {folder: own})
+    found = result_of(folder, Branched)
+    assert found
+    return folder, found.train
+
+
+def branch_of(run: Run, version: Version) -> Train | None:
+    """The branch that a version goes on from, if its harness was tested with one."""
+    folder = run.paths.branch(f"{version.generation:02d}-{version.harness.digest()}")
+    found = result_of(folder, Branched) if version.generation else None
+    return found.train if found else None
+
+
+def paid(run: Run, version: Version, own: Train | None) -> Spent:
+    """What was drawn before a version begins: by its own branch, or its part of all that the probes
+    of its generation have drawn, where that counts."""
     if not run.plan.pay_probes or version.generation >= len(run.lineage.generations):
-        return NOTHING
-    tests = run.lineage.generations[version.generation].tests
+        return own.spent.model_copy(update={"seconds": 0.0}) if own else NOTHING
+    found = run.lineage.generations[version.generation]
     among = sum(one.generation == version.generation for one in run.lineage.versions)
-    spent = tests.spent if tests else NOTHING
+    spent = sum((one.spent for one in (found.diagnose, found.tests) if one), NOTHING)
     return Spent(rollouts=spent.rollouts // among, tokens=spent.tokens // among)
 
 
@@ -143,7 +176,7 @@ def seed_of(plan: Plan, generation: int, twin: int = 0) -> int:
 
 def do(work: Work, jobs: Mapping[Path, Job]) -> None:
     """Have jobs done; those that are, are left alone."""
-    waiting = [folder for folder in jobs if result_of(folder, Done) is None]
+    waiting = [folder for folder in jobs if not (folder / RESULT).exists()]
     for folder in waiting:
         give(folder, jobs[folder])
     if waiting:
@@ -158,9 +191,13 @@ def retrain(run: Run) -> list[int]:
         if not node.train or Path(run.paths.find(node.policy)).exists():
             continue
         run.say(f"version {node.number}: its checkpoint is gone; training it again")
-        shutil.rmtree(folder / "stage", ignore_errors=True)
-        (folder / RESULT).unlink(missing_ok=True)
-        run.work([folder])
+        given = job_of(folder, Job)
+        begun = Path(run.paths.find(given.policy)) if given else folder
+        lost = not begun.exists() and begun.is_relative_to(run.paths.branch(""))
+        for place in (begun.parents[1], folder) if lost else (folder,):
+            shutil.rmtree(place / "stage", ignore_errors=True)
+            (place / RESULT).unlink(missing_ok=True)
+            run.work([place])
         found.append(node.number)
         again = weights_of(run.paths.find(node.policy))
         if again != node.train.weights:
@@ -187,13 +224,16 @@ def one_by_one(engine: Engine, gauge: Gauge, observe: Observe | None) -> Work:
 
 def do_job(folder: Path, engine: Engine, gauge: Gauge | None, observe: Observe | None) -> None:
     """Do what is left of the job of a folder."""
-    if result_of(folder, Done):
+    if (folder / RESULT).exists():
         return
     found = job_of(folder, Job)
     assert found is not None
     paths = Paths(folder.parents[1])
     gauge = gauge or gauge_of(found.plan, paths)
     train = train_stage(engine, gauge.domain, found, folder / "stage", paths, observe)
+    if found.branch:
+        finish(folder, Branched(train=train))
+        return
     policy = train.result.policy
     dev = on_dev(gauge, policy, folder / "dev", found.number)
     finish(folder, Done(train=train, dev=dev, gate=on_gate(gauge, policy, folder / "gate")))

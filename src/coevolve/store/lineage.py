@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coevolve.core.errors import LedgerError
+from coevolve.evaluation.difference import Difference
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan, make_plan, merged
@@ -198,6 +199,13 @@ class Lineage:
     def policy(self, number: int | None) -> str:
         """The checkpoint of a version, relative to the run; None: the first policy."""
         return self.plan.policy if number is None else self.nodes[number].policy
+
+    @property
+    def controls(self) -> list[Difference]:
+        """Between controls and what they repeat, where every version begins with the first
+        policy."""
+        repeated = [one.gate for one in self.nodes if one.version.control and one.gate]
+        return [one.change for one in repeated] if self.plan.start_from == "base" else []
 
     @property
     def control_rollouts(self) -> int:

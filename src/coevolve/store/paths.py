@@ -5,6 +5,7 @@
     versions/NN/                 one version: job.json, result.json, and
         stage, dev, gate, probes     its training, its rollouts, probes of its checkpoint
     generations/NN/              the phases of proposing and testing
+    branches/NN-NAME/            the first steps of versions that may come
     twins/NN/                    the first version again, with another seed
     noise/NN                     its checkpoint on the gate again, with other draws
     final/                       the test split
@@ -31,6 +32,9 @@ class Paths(NamedTuple):
 
     def twin(self, number: int) -> Path:
         return self.folder / "twins" / f"{number:02d}"
+
+    def branch(self, name: str) -> Path:
+        return self.folder / "branches" / name
 
     @property
     def base_gate(self) -> Path:

@@ -99,6 +99,8 @@ class Diagnose(Phase):
     alarms: tuple[str, ...] = ()
     """Of the parent, in words."""
     findings: tuple[Finding, ...] = ()
+    explored: tuple[Cell, ...] = ()
+    """The parent on a few tasks of kinds that are hardly trained on."""
 
 
 class Propose(Phase):

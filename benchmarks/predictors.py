@@ -1,0 +1,269 @@
+"""What predicts how much a setting of the knobs will teach, before it is trained on?
+
+    python benchmarks/predictors.py FOLDER [--policy pocket] [--at-once 8] [--quick] [--json FILE]
+    python benchmarks/predictors.py --read FILE ...
+
+24 settings of the lake's knobs, twelve with a name and twelve drawn, are probed, and trained on
+from the same checkpoint, for 60 steps of 64 x 16 rollouts at 1e-4; what came of it is the rate of
+valid answers to fresh tasks of the target. For each predictor the table has the correlation of its
+number with that rate, over settings, and over how many tasks the number was taken. Wants a GPU:
+about five minutes of an H200 for one checkpoint.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gpu import share_gpu
+
+from coevolve.core.rollout import Rollout
+from coevolve.core.seeds import derive
+from coevolve.core.splits import Split
+from coevolve.domains.knobs import Knobs
+from coevolve.domains.lake.domain import LakeDomain
+from coevolve.engines.base import Stage
+from coevolve.evaluation.attempts import attempts
+from coevolve.harness.recipe import Recipe
+from coevolve.policies.base import Sampling
+
+LAKE = LakeDomain()
+AGENTS = {"agents2.share": 0.4, "agents3.share": 0.3, "agents4.share": 0.2, "agents5.share": 0.1}
+"""Of the target; its sizes are alike, and everything else is as by default."""
+EASY = {
+    "agents2.share": 0.85, "agents3.share": 0.12, "agents4.share": 0.03,
+    "size3.data_ratio": 0.4, "size4.data_ratio": 0.3, "size5.data_ratio": 0.2,
+    "size6.data_ratio": 0.1,
+}  # fmt: skip
+SIZES = range(3, 11)
+PARTS = 16
+"""Of a setting's probes, with a gradient each."""
+
+
+def each_size(suffix: str, value: float) -> dict[str, float]:
+    return {f"size{size}.{suffix}": value for size in SIZES}
+
+
+NAMED = {
+    "target": AGENTS,
+    "all-wait": AGENTS | each_size("wait_ratio", 1),
+    "no-wait": AGENTS | each_size("wait_ratio", 0),
+    "few-holes": AGENTS | each_size("hole_ratio", 0.05),
+    "many-holes": AGENTS | each_size("hole_ratio", 0.3),
+    "large": AGENTS | {f"size{size}.data_ratio": 1 / 3 for size in (8, 9, 10)},
+    "small": AGENTS | {f"size{size}.data_ratio": 1 / 3 for size in (3, 4, 5)},
+    "easy": EASY,
+    **{f"agents{count}": {f"agents{count}.share": 1.0} for count in (2, 3, 4, 5)},
+}
+
+
+def settings() -> dict[str, Knobs]:
+    """The knobs of every setting, by name."""
+    space = LAKE.space
+    found = {name: space.project(space.whole(knobs)) for name, knobs in NAMED.items()}
+    for number in range(12):
+        rng = np.random.default_rng(derive(0, "predictors", number))
+        sizes, agents = rng.dirichlet([0.7] * len(SIZES)), rng.dirichlet([0.7] * 4)
+        values = {f"size{n}.data_ratio": share for n, share in zip(SIZES, sizes, strict=True)}
+        values |= {f"agents{2 + n}.share": share for n, share in enumerate(agents)}
+        for size in SIZES:
+            values[f"size{size}.hole_ratio"] = rng.uniform(0.05, 0.35)
+            values[f"size{size}.wait_ratio"] = rng.uniform()
+        found[f"drawn-{number}"] = space.project(space.whole(values))
+    return found
+
+
+class Measure:
+    """How much is measured, and trained."""
+
+    def __init__(self, quick: bool) -> None:
+        self.quick = quick
+        self.probes, self.samples = (32, 4) if quick else (256, 16)
+        self.dev, self.dev_samples = (64, 4) if quick else (1_024, 8)
+        self.final = 64 if quick else 1_536
+        self.branch, self.steps = (1, 2) if quick else (10, 60)
+        tasks, group = (4, 4) if quick else (64, 16)
+        self.recipe = Recipe(tasks=tasks, group=group, learning_rate=1e-4, max_tokens=128)
+
+
+def answers(model: Any, tasks: Sequence[Any], samples: int, seed: int) -> list[Rollout]:
+    from coevolve.policies.local import LocalPolicy
+
+    sampling = Sampling(temperature=1, max_tokens=128, seed=seed)
+    found = attempts(
+        LAKE, LocalPolicy(model.name, loaded=model), tasks, sampling,
+        style=model.style("lake"), samples=samples, batch=2_048,
+    )  # fmt: skip
+    return list(found)
+
+
+def drawn(knobs: Knobs, count: int, seed: int, split: Split) -> list[Any]:
+    return list(LAKE.generate(knobs, count, derive(0, "predictors", seed), split))
+
+
+def dev_tasks(amount: Measure) -> list[Any]:
+    return drawn(settings()["target"], amount.dev, 1, Split.DEV)
+
+
+def advantages(rollouts: Sequence[Rollout], samples: int, of: str) -> Any:
+    """As GRPO has them, group by group."""
+    values = np.array([float(getattr(one.outcome, of)) for one in rollouts]).reshape(-1, samples)
+    apart = values - values.mean(1, keepdims=True)
+    return (apart / (values.std(1, keepdims=True, ddof=1) + 1e-4)).ravel()
+
+
+def groups_of(rollouts: Sequence[Rollout], samples: int) -> list[dict[str, Any]]:
+    """What is kept of groups: labels, and what each answer earned."""
+    return [
+        {
+            "labels": group[0].bucket,
+            "valid": [int(one.outcome.valid) for one in group],
+            "reward": [round(one.outcome.reward, 4) for one in group],
+        }
+        for group in in_groups(rollouts, samples)
+    ]
+
+
+def in_groups(rollouts: Sequence[Rollout], samples: int) -> Iterator[Sequence[Rollout]]:
+    for first in range(0, len(rollouts), samples):
+        yield rollouts[first : first + samples]
+
+
+def prepare(folder: Path, policy: str, amount: Measure) -> dict[str, Any]:
+    """The target as the checkpoint sees it: answers to dev tasks, and the way to better ones."""
+    import torch
+
+    from coevolve.policies.likelihood import gradient
+    from coevolve.policies.models import load
+
+    model = load(policy, training=True)
+    found = answers(model, dev_tasks(amount), amount.dev_samples, 2)
+    lines = "\n".join(one.model_dump_json() for one in found)
+    (folder / "dev.jsonl").write_text(lines)
+    values = np.array([float(one.outcome.valid) for one in found]).reshape(-1, amount.dev_samples)
+    weights = (values - values.mean(1, keepdims=True)).ravel()
+    half = len(found) // 2
+    halves = [
+        gradient(model, found[part], weights[part]) for part in (slice(0, half), slice(half, None))
+    ]
+    torch.save(torch.stack(halves).cpu(), folder / "target.pt")
+    return {"groups": groups_of(found, amount.dev_samples), "gram": gram(torch.stack(halves))}
+
+
+def gram(rows: Any, others: Any = None) -> list[list[float]]:
+    found: list[list[float]] = (rows @ (rows if others is None else others).T).double().tolist()
+    return found
+
+
+def one_setting(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, Any]:
+    """Everything about one setting."""
+    import torch
+
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.policies.likelihood import gradient, log_likelihoods
+    from coevolve.policies.models import load
+
+    knobs, recipe, samples = settings()[name], amount.recipe, amount.samples
+    model = load(policy, training=True)
+    probed = answers(model, drawn(knobs, amount.probes, 3, Split.TRAIN), samples, 4)
+    weights = advantages(probed, samples, "reward")
+    size = len(probed) // PARTS
+    parts = torch.stack([
+        gradient(model, probed[at : at + size], weights[at : at + size])
+        for at in range(0, len(probed), size)
+    ])  # fmt: skip
+    target = torch.load(folder / "target.pt").to(parts.device)
+    found = {
+        "name": name, "knobs": {k: v for k, v in knobs.items() if v != LAKE.space.knobs[k].default},
+        "groups": groups_of(probed, samples), "gram": gram(parts), "dots": gram(parts, target),
+    }  # fmt: skip
+    del parts, target
+    lines = (folder / "dev.jsonl").read_text().splitlines()
+    dev = [Rollout.model_validate_json(line) for line in lines]
+    before = log_likelihoods(model, dev)
+    del model
+    for what, steps, seed in (("branch", amount.branch, 5), ("trained", amount.steps, 6)):
+        own = recipe.model_copy(update={"steps": steps})
+        tasks = drawn(knobs, steps * recipe.tasks, seed, Split.TRAIN)
+        stage = Stage(
+            kind="grpo", model=policy, recipe=own, seed=seed, folder=folder / f"{name}-{what}"
+        )
+        model = load(TrlEngine().train(stage, tasks).policy)
+        if what == "branch":
+            ratios = np.exp(np.clip(log_likelihoods(model, dev) - before, -20, 20))
+            found["replay"] = replayed(dev, ratios, amount.dev_samples)
+            fresh = answers(model, dev_tasks(amount), 2, 7)
+        else:
+            fresh = answers(model, drawn(settings()["target"], amount.final, 8, Split.DEV), 2, 9)
+        for metric in ("valid", "optimal"):
+            values = [getattr(one.outcome, metric) for one in fresh]
+            found[f"{what}_{metric}"] = float(np.mean(values))
+    return found
+
+
+def replayed(dev: Sequence[Rollout], ratios: Any, samples: int) -> list[float]:
+    """By dev task: how much more valid its answers are when they are weighed by how much likelier
+    they became."""
+    valid = np.array([float(one.outcome.valid) for one in dev]).reshape(-1, samples)
+    weights = ratios.reshape(-1, samples)
+    after = (weights * valid).sum(1) / weights.sum(1)
+    return [round(float(one), 5) for one in after - valid.mean(1)]
+
+
+def collect(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All settings, several at once, each in a process of its own."""
+    folder, amount = arguments.folder, Measure(arguments.quick)
+    folder.mkdir(parents=True, exist_ok=True)
+    share_gpu()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # gives its memory back
+        dev = pool.submit(prepare, folder, arguments.policy, amount).result()
+
+    def work(name: str) -> dict[str, Any]:
+        file = folder / f"{name}.json"
+        if not file.exists():
+            quick = ["--quick"] if arguments.quick else []
+            words = [str(folder), "--policy", arguments.policy, "--setting", name, *quick]
+            done = subprocess.run(
+                [sys.executable, __file__, *words], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise SystemExit(f"{name}: {done.stderr[-3000:]}")
+        print(name, flush=True)
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+    names = list(settings())[: 4 if arguments.quick else None]
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        rows = list(pool.map(work, names))
+    return {"policy": arguments.policy, "dev": dev, "settings": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--policy", default="pocket")
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--quick", action="store_true", help="the same in small, on any machine")
+    parser.add_argument("--setting", help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.setting:
+        amount = Measure(arguments.quick)
+        found = one_setting(arguments.folder, arguments.policy, arguments.setting, amount)
+        (arguments.folder / f"{arguments.setting}.json").write_text(json.dumps(found))
+        return
+    found = collect(arguments)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
