@@ -7,6 +7,7 @@ Killed and started again, it goes on after the last step that it saved, and ends
 weights.
 """
 
+import math
 import sys
 from pathlib import Path
 
@@ -96,15 +97,23 @@ while not recipe.is_over(step, used):
     groups = torch.tensor(rewards, device=device).view(-1, recipe.group)
     advantages = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
     advantages = advantages.flatten() * torch.tensor(keep, device=device)
-    # One update per batch: the ratio to the policy that drew is 1, so there is nothing to clip.
-    loss = -(advantages[:, None] * scores).sum() / own.sum()
     # Adam's averages are empty at first: the rate rises over the first tenth, ten steps at most.
-    warm_up = max(1, min(10, recipe.steps // 10))
-    optimiser.param_groups[0]["lr"] = recipe.learning_rate * min(1.0, (step + 1) / warm_up)
-    optimiser.zero_grad()
-    loss.backward()
-    norm = clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
+    warm_up, done = max(1, min(10, recipe.steps // 10)), step / recipe.steps
+    falls = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
+    share = min(falls[recipe.schedule], (step + 1) / warm_up)
+    optimiser.param_groups[0]["lr"] = recipe.learning_rate * share
+    before, gained = scores.detach(), advantages[:, None]
+    for update in range(recipe.iterations):
+        if update:
+            scores = log_probabilities(ids, mask, answers, own)
+        # In the first update the ratio to the policy that drew is 1, so nothing is clipped.
+        ratio = (scores - before).exp()
+        clipped = ratio.clamp(1 - recipe.clip_low, 1 + recipe.clip_high)
+        loss = -(torch.min(ratio * gained, clipped * gained) * own).sum() / own.sum()
+        optimiser.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
 
     step, used = step + 1, used + int(mask.sum() + own.sum())
     work.tell(step, loss=loss.item(), grad_norm=norm.item(), reward=groups.mean().item())

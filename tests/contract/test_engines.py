@@ -92,8 +92,9 @@ def test_conformance(
     monkeypatch.chdir(tmp_path)
     folder = trained if name == EXAMPLE else tmp_path / "stages"
     findings = check_engine(get_engine(name), "pocket", get_domain("lake"), folder)
-    assert len(findings) == 13
+    assert len(findings) == 14
     assert [finding for finding in findings if not finding.passed] == []
+    assert "learned from twice" in findings[-1].message
 
 
 class Forgetful(CommandEngine):
@@ -126,6 +127,7 @@ def test_the_suite_finds_out_a_bad_engine(tmp_path: Path, monkeypatch: pytest.Mo
         "a finished stage is not trained again",
         "another stage in its folder is refused",
         "a stage ends when its tokens are used up",
+        "several updates on a batch draw it once",
     }
     assert "litter" in failed["nothing is written outside the folder"]
     broken = check_engine(program(tmp_path, "sys.exit(3)"), "pocket", get_domain("lake"), tmp_path)
@@ -397,6 +399,22 @@ def test_filters_remember_what_a_killed_program_has_seen(tmp_path: Path) -> None
     again.tell(1, loss=0.25)
     lines = (tmp_path / "stage" / "steps.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [{"step": 1, "loss": 0.25}]
+
+
+def test_a_reward_may_follow_from_the_steps_before(tmp_path: Path) -> None:
+    body = "save(); write(line | {'tokens': 2000 * line['step'] + 1500} for line in attempts())"
+    recipe = {**SHORT, "steps": 3}
+    train(tmp_path, body, recipe=recipe, reward="10 * short")
+    work = StageFolder(tmp_path / "stage")
+    found = [one.shaped for one in stage_rollouts(work.path, list(work.tasks.values()))]
+    assert found == [10.0] * 8 + [pytest.approx(9.0)] * 4
+    steps = list(work.attempts())
+    for step in (0, 1):
+        work.record(step, steps[step])
+    again = StageFolder(tmp_path / "stage")  # as after a kill
+    assert again.record(2, steps[2]).rewards == found[8:]
+    with pytest.raises(UserError, match="names `short`"):
+        again.score(steps[0][0].task_id, "0,0")
 
 
 def package(folder: Path, name: str, points: str) -> None:

@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 from training import lake_tasks, stage
 from coevolve.engines.trl.engine import TrlEngine
@@ -63,23 +63,63 @@ def observe(progress):
     if progress.step == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-TrlEngine().train(stage(Path(sys.argv[1])), lake_tasks(8), observe)
+changed = stage(Path(sys.argv[1]), recipe=json.loads(sys.argv[3]))
+TrlEngine().train(changed, lake_tasks(8), observe)
 """
+
+
+def killed(folder: Path, step: int, **recipe: object) -> None:
+    """Begin a stage, and end it as soon as a step is told."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
+    command = [sys.executable, "-c", KILLED, str(folder), str(step), json.dumps(recipe)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
+    assert not (folder / "result.json").exists()
+
+
+def check_same(one: Path, other: Path) -> None:
+    """Two stages have the same policy, bit for bit, and the same rollouts."""
+    expected, found = weights(one / "policy"), weights(other / "policy")
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    first, second = read(one / "rollouts"), read(other / "rollouts")
+    for column in ("task_id", "sample", "step", "messages", "reward", "shaped", "mean_logprob"):
+        assert first[column].to_pylist() == second[column].to_pylist(), column
 
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_killed_and_resumed_is_as_if_never_killed(whole: Path, tmp_path: Path, step: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "stage"), str(step)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
-    assert not (tmp_path / "stage" / "result.json").exists()
+    killed(tmp_path / "stage", step)
     run(tmp_path / "stage")
-    expected, found = weights(whole / "policy"), weights(tmp_path / "stage" / "policy")
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
-    one, other = read(whole / "rollouts"), read(tmp_path / "stage" / "rollouts")
-    for column in ("task_id", "sample", "step", "messages", "reward", "mean_logprob"):
-        assert one[column].to_pylist() == other[column].to_pylist(), column
+    check_same(whole, tmp_path / "stage")
+
+
+def test_several_updates_on_a_batch_are_one_step(whole: Path, tmp_path: Path) -> None:
+    recipe = {"iterations": 3, "schedule": "cosine", "clip_low": 0.01, "clip_high": 0.01}
+    seen = run(tmp_path / "stage", recipe={**recipe, "learning_rate": 1e-3})
+    assert [(progress.step, progress.steps) for progress in seen] == [(n, 4) for n in (1, 2, 3, 4)]
+    lines, once = StageFolder(tmp_path / "stage").lines(), StageFolder(whole).lines()
+    assert [line["step"] for line in lines] == [1, 2, 3, 4]
+    assert [line["learning_rate"] for line in lines][-1] < 1e-4 < lines[0]["learning_rate"]
+    for name in ("reward", "valid", "dead", "length", "tokens"):  # the first batch is the same
+        assert lines[0][name] == once[0][name], name
+    assert lines[0]["clipped"] > 0 == once[0]["clipped"]
+    assert max(line["logprob_gap_max"] for line in lines) < 1e-3  # of the weights that drew
+    rollouts = read(tmp_path / "stage" / "rollouts")
+    assert rollouts["step"].to_pylist() == [step for step in range(4) for _ in range(8)]
+    result = StageFolder(tmp_path / "stage").result()
+    assert result is not None
+    assert (result.steps, result.rollouts) == (4, 32)
+
+
+def test_several_updates_are_resumed_at_the_border_of_a_step(tmp_path: Path) -> None:
+    recipe = {"iterations": 2, "schedule": "linear", "micro_batch": 4}
+    run(tmp_path / "whole", recipe=recipe)
+    killed(tmp_path / "stage", 3, **recipe)
+    last = StageFolder(tmp_path / "stage").last()
+    assert last is not None
+    assert (last[0], last[1].name) == (2, "checkpoint-4")
+    assert [progress.step for progress in run(tmp_path / "stage", recipe=recipe)] == [3, 4]
+    check_same(tmp_path / "whole", tmp_path / "stage")
 
 
 def test_done_is_done(whole: Path) -> None:

@@ -27,7 +27,7 @@ from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.loop import backtest, begin
 from coevolve.loop.backtest import merge
-from coevolve.loop.create import More, create, reopen
+from coevolve.loop.create import More, check, create, reopen
 from coevolve.loop.final import final
 from coevolve.loop.judge import check_asked
 from coevolve.loop.learn import proposed
@@ -97,6 +97,15 @@ def test_better_is_kept_worse_is_reverted(tmp_path: Path) -> None:
     assert stages(run) == ["greedy", first, first]
     assert [one.parent for one in lineage.versions] == [None, 0, 0]
     assert run.ledger.state() == "done"
+
+
+def test_rounds_train_under_the_reward_of_the_plan(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", reward="(valid + optimal) / 2")
+    lineage = run_loop(run)
+    assert {one.reward for one in engine_of(run).trained} == {"(valid + optimal) / 2"}
+    assert {one.harness.reward for one in lineage.versions} == {"(valid + optimal) / 2"}
+    with pytest.raises(UserError, match="'optimum' in"):
+        check(run.plan.model_copy(update={"reward": "valid + optimum"}), engine_of(run).check)
 
 
 def test_reverted_twice_it_goes_back_to_the_first_knobs(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ VALUES = {
     "filters": [{"kind": "spread", "least": 0.1}], "recipe.temperature": 0.8, "recipe.group": 16,
     "recipe.max_tokens": 99, "recipe.learning_rate": 3e-5, "recipe.clip_low": 0.1,
     "recipe.clip_high": 0.4, "recipe.kl": 0.01, "recipe.entropy": 0.001, "recipe.loss": "gspo",
+    "recipe.epochs": 2, "recipe.iterations": 4, "recipe.schedule": "cosine",
 }  # fmt: skip
 
 
@@ -88,6 +89,8 @@ def test_every_factor_can_be_changed_alone(factor):
         ("recipe.temperature", 1.0, "changes nothing"),
         ("recipe.temperature", -3, "temperature"),
         ("recipe.loss", "magic", "loss"),
+        ("recipe.schedule", "stairs", "schedule"),
+        ("recipe.iterations", 0, "iterations"),
         ("reward", "open('x')", "not allowed"),
         ("filters", [{"kind": "all"}], "kind"),
         ("__class__", 1, "unknown factor"),

@@ -23,6 +23,7 @@ from coevolve.harness.backtest import Backtest
 from coevolve.harness.filters import SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.recipe import Recipe
 from coevolve.harness.reward import facts_of
 from coevolve.harness.rules import BacktestRule
 from coevolve.harness.version import Version
@@ -348,10 +349,16 @@ def test_sizes_of_groups(tmp_path: Path) -> None:
     assert extrapolated(curve, 16) == pytest.approx(1.0, abs=0.01)
 
 
-@pytest.mark.parametrize("factor", ["learning_rate", "kl", "loss"])
-def test_what_only_training_can_tell_is_unclear(tmp_path: Path, factor: str) -> None:
+@pytest.mark.parametrize(
+    ("factor", "new"),
+    [
+        ("learning_rate", 0.01), ("kl", 0.01), ("loss", "grpo"), ("epochs", 2), ("iterations", 2),
+        ("schedule", "linear"),
+    ],
+)  # fmt: skip
+def test_what_only_training_can_tell_is_unclear(tmp_path: Path, factor: str, new: Any) -> None:
     keep_training(tmp_path, mixed(random.Random(14), 20))
-    found = tried(tmp_path, patch(f"recipe.{factor}", "grpo" if factor == "loss" else 0.01))
+    found = tried(tmp_path, patch(f"recipe.{factor}", new))
     assert (found.passed, found.prediction) == (True, "unclear")
     assert found.measures["entropy"].n == 160
     assert value(found, "entropy") == pytest.approx(0.5)
@@ -364,6 +371,9 @@ def test_what_is_never_clipped_cannot_be_clipped_otherwise(tmp_path: Path, facto
     assert not found.passed
     assert "used once" in found.words
     assert found.measures["entropy"].n == 160
+    twice = root().model_copy(update={"harness": Harness(recipe=Recipe(iterations=2))})
+    found = tried(tmp_path, patch(f"recipe.{factor}", 0.4), twice)
+    assert (found.passed, found.prediction) == (True, "unclear")
 
 
 def test_temperature_moves_entropy(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
+from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, order
 from coevolve.engines.trl import settings, warm
 from coevolve.engines.trl.engine import TrlEngine
@@ -28,6 +30,7 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.statistics import wilson
 from coevolve.harness.recipe import Recipe
+from coevolve.loop.train import own_tasks
 from coevolve.pocket import folder as pocket_folder
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.generate import Answer, Generator
@@ -47,6 +50,32 @@ def test_order_is_passes_over_everything() -> None:
     assert sorted(found[:5]) == sorted(found[5:10]) == [0, 1, 2, 3, 4]
     assert found[:5] != found[5:10]
     assert found == order(5, 12, 7) != order(5, 12, 8)
+
+
+@pytest.mark.parametrize(("epochs", "distinct"), [(1, 15), (2, 8), (5, 3), (99, 1)])
+def test_epochs_are_passes_over_fewer_tasks(epochs: int, distinct: int) -> None:
+    recipe = Recipe(steps=5, tasks=3, epochs=epochs)
+    tasks = own_tasks(get_domain("lake"), {"agents2.share": 1.0}, recipe, seed=7)
+    assert len({task.id for task in tasks}) == recipe.distinct == distinct
+    seen = Counter(order(len(tasks), 15, 7))
+    assert len(seen) == distinct
+    assert min(epochs, 15) in seen.values()
+    assert max(seen.values()) <= min(epochs, 15)
+
+
+def test_settings_count_updates(tmp_path: Path) -> None:
+    machine = settings.Machine(cuda=False, mixes=False, size="small")
+    recipe = {"steps": 40, "iterations": 3, "schedule": "cosine", "epochs": 2}
+    for kind, make, updates in (
+        ("grpo", settings.grpo, 3),
+        ("warm", lambda stage, machine: settings.warm(stage, machine, 9), 1),
+    ):
+        chosen = stage(tmp_path, kind=kind, recipe=recipe)
+        found = {one.name: one.value for one in make(chosen, machine)}
+        assert found["max_steps"] == 40 * updates
+        assert (found["logging_steps"], found["save_steps"]) == (updates, 2 * updates)
+        assert (found["lr_scheduler_type"], found["warmup_steps"]) == ("cosine", 4 * updates)
+        assert found.get("num_iterations", 1) == updates
 
 
 def test_a_warm_start_learns_its_demonstrations(tmp_path: Path) -> None:
@@ -597,9 +626,10 @@ def test_the_last_good_checkpoint_outlives_the_watch(tmp_path: Path) -> None:
     folder = StageFolder(tmp_path)
     for step in range(1, 9):
         (folder.checkpoints / f"checkpoint-{step}").mkdir(parents=True)
-        folder.complete(step, good=step < 3)
+        folder.complete(step, step, good=step < 3)
         folder.rotate()
-    assert sorted(step for step, _ in folder.all_checkpoints()) == [2, 6, 7, 8]
+    names = [path.name for path in folder.all_checkpoints()]
+    assert names == [f"checkpoint-{step}" for step in (8, 7, 6, 2)]
 
 
 def test_tasks_are_read_as_they_were_written(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
+from coevolve.harness.reward import SHORT, short_after
 from coevolve.store.layout import parts_of, sound
 from coevolve.store.rollouts import SCHEMA
 
@@ -57,7 +58,7 @@ class Stored(NamedTuple):
     def kept(self, filters: tuple[Filter, ...], rewards: Numbers) -> Flags:
         """Which rollouts training would learn from, step by step."""
         keep, memory = np.ones(self.n, dtype=bool), Memory()
-        for rows in self.steps():
+        for rows in rows_of(self.step):
             columns = Columns(
                 self.group[rows],
                 rewards[rows],
@@ -68,11 +69,12 @@ class Stored(NamedTuple):
             keep[rows], memory = kept(filters, columns, memory)
         return keep
 
-    def steps(self) -> Iterator[slice]:
-        """The rows of each step."""
-        starts = np.flatnonzero(np.diff(self.step, prepend=-1))
-        for start, end in zip(starts, [*starts[1:], self.n], strict=True):
-            yield slice(int(start), int(end))
+
+def rows_of(step: NDArray[np.int64]) -> Iterator[slice]:
+    """The rows of each step."""
+    starts = np.flatnonzero(np.diff(step, prepend=-1))
+    for start, end in zip(starts, np.append(starts, len(step))[1:], strict=True):
+        yield slice(int(start), int(end))
 
 
 def read_stored(folder: Path, version: int | None, components: Mapping[str, object]) -> Stored:
@@ -97,18 +99,29 @@ def columns_of(table: pyarrow.Table, components: Mapping[str, object]) -> Stored
     """A table of rollouts as columns of numbers."""
     known = {name: numbers(table[name]) for name in ("reward", "valid", "optimal")}
     facts = {name: named(table, name) for name in components} | known
+    step, tokens = numbers(table["step"]).astype(np.int64), numbers(table["completion_tokens"])
     facts |= {
-        "tokens": numbers(table["completion_tokens"]),
+        "tokens": tokens,
+        "short": short_in(step, tokens),
         "turns": turns_in(table),
         "truncated": numbers(compute.equal(table["stop"], str(StopReason.LENGTH))),
     }
     return Stored(
-        numbers(table["step"]).astype(np.int64),
+        step,
         np.cumsum(numbers(table["sample"]) == 0) - 1,
         facts,
         numbers(table["mean_logprob"]),
         numbers(table["entropy"]),
     )
+
+
+def short_in(step: NDArray[np.int64], tokens: Numbers) -> Numbers:
+    """The fact `short` as each step found it."""
+    found, short = np.full(len(step), SHORT), SHORT
+    for rows in rows_of(step):
+        found[rows] = short
+        short = short_after(short, tokens[rows])
+    return found
 
 
 def numbers(values: Any) -> Numbers:

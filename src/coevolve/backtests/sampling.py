@@ -38,9 +38,11 @@ def backtest_recipe(
             answer = of_group(patch, stored, signal)
         case "temperature" | "entropy":
             answer = of_opening(patch, patch.value > getattr(recipe, name))
-        case "clip_low" | "clip_high":
-            # Clipping begins where a rollout is used again after a step. Engines use each once.
-            words = "each rollout is used once, so that no probability ratio leaves 1"
+        case "clip_low" | "clip_high" if recipe.iterations == 1:
+            # Clipping begins where a rollout is used again after an update.
+            words = (
+                "each rollout is used once (iterations = 1), so that no probability ratio leaves 1"
+            )
             words = f"nothing changes: {words} and none is clipped"
             answer = Backtest(passed=False, words=words, prediction="unclear")
         case _:

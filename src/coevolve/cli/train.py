@@ -175,7 +175,7 @@ def training_tasks(
         if len(own) < len(found):
             notes.print(f"{len(found) - len(own)} tasks of {file} belong to other splits: left out")
         return own
-    count = min(stage.recipe.steps * stage.recipe.tasks, MOST_TASKS)
+    count = min(stage.recipe.distinct, MOST_TASKS)
     knobs = domain.space.parse(parse_changes(knob))
     seed = derive(stage.seed, "tasks")
     rest = count - round(lessons * count)

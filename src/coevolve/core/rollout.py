@@ -77,6 +77,6 @@ class Rollout(Value):
     seconds: float = 0.0
     """Wall time spent on the answer."""
     step: int = -1
-    """The optimiser step it was drawn for, from 0; -1 outside training."""
+    """The step it was drawn for, from 0; -1 outside training."""
     group: str = ""
     """Rollouts with the same name here are compared with each other in training."""

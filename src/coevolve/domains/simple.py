@@ -20,13 +20,14 @@ from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Script, Statistic, mean
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.harness.reward import SHORT_TOKENS
 
 Data = dict[str, Any]
 """What a task holds: plain JSON values."""
 OPEN, CLOSE = "<answer>", "</answer>"
 ATTEMPTS = 2_000
 """Tasks drawn until one belongs to the split; one in six does."""
-SHORT_TOKENS, LONG_TOKENS = 1_500, 4_096
+LONG_TOKENS = 4_096
 
 
 def tagged(text: str) -> str | None:

@@ -14,6 +14,7 @@ from coevolve.engineers.breakdown import breakdown
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.signals import counted, pooled, standing
+from coevolve.harness.recipe import Recipe
 
 CHARACTERS_PER_TOKEN = 4
 NOTE_CHARACTERS = 2_000
@@ -82,7 +83,22 @@ def bookkeeping(view: View, budget: int) -> str:
     done = 1 + view.training.get("round", view.last.number)
     of = "" if rounds is None else f" of {rounds}"
     each = "" if steps is None else f", with {steps} steps each"
-    return cut(f"Rounds done: {done}{of}{each}.", budget)
+    return cut(f"Rounds done: {done}{of}{each}{unusual(view)}.", budget)
+
+
+def unusual(view: View) -> str:
+    """How often tasks and rollouts are learned from, and the schedule, where they are not as by
+    default."""
+    recipe = Recipe(**view.training.get("recipe", {}))
+    words = {
+        "epochs": f"{recipe.epochs} epochs (passes over the tasks of a round)",
+        "iterations": f"{recipe.iterations} updates on each batch of rollouts",
+        "schedule": f"a {recipe.schedule} schedule of the learning rate",
+    }
+    told = [
+        said for name, said in words.items() if name in recipe.model_dump(exclude_defaults=True)
+    ]
+    return "".join(f", {said}" for said in told)
 
 
 def training(view: View, budget: int) -> str:

@@ -14,7 +14,7 @@ from coevolve.engineers.fill import digest_with
 from coevolve.harness.filters import AbandonmentFilter, SpreadFilter, TopFilter, TruncationFilter
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.proposal import Proposal
-from coevolve.harness.recipe import Loss
+from coevolve.harness.recipe import Loss, Schedule
 
 Found = list[Patch] | list[Proposal]
 
@@ -24,6 +24,8 @@ SCALES = (0.25, 0.5, 2.0, 4.0)
 """What numbers are multiplied by, in a grid; at random, anything in between."""
 SMALL = {"recipe.kl": 0.01, "recipe.entropy": 0.001}
 """What a factor that is 0 is taken for, so that it can be scaled."""
+NAMED = {"recipe.loss": Loss, "recipe.schedule": Schedule}
+"""Factors that are one of a few words."""
 FILTERS = (SpreadFilter(), TopFilter(), TruncationFilter(), AbandonmentFilter())
 DRAWS = 200
 """Tries to find something new."""
@@ -70,8 +72,8 @@ def drawn(view: View, rng: random.Random) -> tuple[str, Any]:
 def grid(view: View, factor: str) -> list[Any]:
     """The values of a factor that are worth a try."""
     old = flat(view.parent.harness)[factor]
-    if factor == "recipe.loss":
-        return list(get_args(Loss))
+    if factor in NAMED:
+        return list(get_args(NAMED[factor]))
     if factor == "filters":
         return [[], *([one.model_dump(mode="json")] for one in FILTERS)]
     if factor == "reward":

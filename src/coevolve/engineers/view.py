@@ -31,7 +31,8 @@ def view_of(
         tuple(measured[number] for number in line(lineage, found.parent)),
         {
             "round": generation - 1, "rounds": plan.versions, "steps": plan.recipe.steps,
-            "recipe": harness.recipe.model_dump(), "reward": dict(domain.components),
+            "recipe": harness.recipe.model_dump(),
+            "reward": {"formula": harness.reward, **domain.components},
         },
         target,
         note,

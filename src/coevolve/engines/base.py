@@ -44,6 +44,11 @@ class Stage(Value):
     tracking: Literal["none", "trackio", "tensorboard", "wandb", "mlflow"] = "none"
     limits: Limits = Limits()
 
+    @property
+    def updates(self) -> int:
+        """Optimiser updates per step."""
+        return self.recipe.iterations if self.kind == "grpo" else 1
+
 
 def recorded_model(stage: Stage) -> str:
     """The policy that a stage starts from, as it is recorded: the same wherever its run lies."""

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cached_property, partial
 from pathlib import Path
 
-from coevolve.core.errors import SplitError, UserError
+from coevolve.core.errors import CoevolveError, SplitError, UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
@@ -50,6 +50,7 @@ def check_engine(
         "tasks of another split are refused": other_split,
         "the same stage elsewhere gives the same policy": same_policy,
         "a stage ends when its tokens are used up": limited,
+        "several updates on a batch draw it once": iterated,
     }
     return list(examined({name: partial(check, subject) for name, check in checks.items()}))
 
@@ -109,6 +110,26 @@ def limited(subject: Subject) -> str:
     each = recipe.tasks * recipe.group
     expect(result.rollouts == each, f"{result.rollouts} rollouts in a step, not {each}")
     return f"over after {result.tokens} tokens"
+
+
+def iterated(subject: Subject) -> str:
+    """An engine may refuse them, but not pass them over."""
+    from coevolve.policies.models import hash_of_weights
+
+    recipe = subject.recipe.model_copy(update={"iterations": 2})
+    stage = subject.stage("iterated").model_copy(update={"recipe": recipe})
+    first, told = subject.result, list[Progress]()
+    try:
+        result = subject.engine.train(stage, subject.tasks, told.append)
+    except CoevolveError as error:
+        return f"refused: {error}"
+    steps, drawn = (first.steps, first.rollouts), (result.steps, result.rollouts)
+    expect(drawn == steps, f"{drawn} steps and rollouts with iterations = 2, not {steps}")
+    expect(all(one.step <= recipe.steps for one in told), "progress counts updates, not steps")
+    if getattr(subject.engine, "repeats", True):
+        same = hash_of_weights(Path(first.policy)) == hash_of_weights(Path(result.policy))
+        expect(not same, "iterations = 2 gives the policy of iterations = 1")
+    return f"{result.rollouts} rollouts in {result.steps} steps, each learned from twice"
 
 
 def scripts(subject: Subject) -> str:

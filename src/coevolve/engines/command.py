@@ -49,6 +49,7 @@ from coevolve.engines.stage import (
     read,
     read_steps,
 )
+from coevolve.harness.reward import SHORT, short_after
 from coevolve.policies.base import tokens
 from coevolve.policies.models import anywhere, check_trainable, find, style_for
 from coevolve.store.files import locked
@@ -284,14 +285,15 @@ def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
     if file.exists() and len(lines) < len(file.read_bytes().splitlines()):
         raise EngineError(f"{file}, line {len(lines) + 1}: no JSON object with a whole `step`")
     last, measured = lines[-1] if lines else {}, list[dict[str, float]]()
-    stopped, tried, used = last.get("stopped"), 0, 0
+    stopped, tried, used, short = last.get("stopped"), 0, 0, SHORT
     done = int(last.get("step", steps))
     if work.stage.kind == "grpo":
         from coevolve.store.rollouts import write
 
         shutil.rmtree(work.path / "rollouts", ignore_errors=True)
         for step, attempts in enumerate(work.attempts()):
-            rollouts = work.judge(attempts)
+            rollouts = work.judge(attempts, short)
+            short = short_after(short, [one.tokens for one in attempts])
             write(rollouts, work.path / "rollouts" / f"step-{step:06d}-0.parquet")
             measured.append(facts_of(rollouts, attempts))
             tried += len(rollouts)

@@ -27,8 +27,9 @@ from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
 from coevolve.engines.base import Stage
 from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
-from coevolve.harness.filters import Columns, Memory, kept
-from coevolve.harness.reward import shaped
+from coevolve.harness.expression import expression
+from coevolve.harness.filters import Columns, Flags, Memory, kept
+from coevolve.harness.reward import SHORT, shaped, short_after
 from coevolve.policies.base import Completion, Prompt
 
 STAGE, TASKS, PROMPTS = "stage.json", "tasks.jsonl", "prompts.jsonl"
@@ -42,7 +43,7 @@ class Attempt(Value):
 
     task_id: str
     step: int = Field(ge=0)
-    """The optimiser step it was drawn for, from 0."""
+    """The step it was drawn for, from 0."""
     group: int = Field(ge=0)
     """Which group of the step; attempts of one group share a task."""
     text: str = ""
@@ -107,6 +108,8 @@ class StageFolder:
         self.domains = domains_of((ask.domain for ask in self.asks), domains)
         self.memory: Memory | None = None
         """Of the filters; unknown before the first step of this process."""
+        self.short = SHORT
+        """The fact of that name, likewise."""
         self.begun: set[str] = set()
         """Files that this process has written to."""
 
@@ -132,35 +135,50 @@ class StageFolder:
     def record(self, step: int, attempts: Sequence[Attempt]) -> Scored:
         """Score the attempts of a step and write them down. Lines of this step and of later ones,
         as a program leaves them that was killed, are dropped."""
-        rewards = [float(one.shaped or 0.0) for one in self.judge(attempts)]
+        if self.memory is None:
+            self.memory = self.recalled(step)
+        rewards = [float(one.shaped or 0.0) for one in self.judge(attempts, self.short)]
         scored = [
             one.model_copy(update={"reward": reward})
             for one, reward in zip(attempts, rewards, strict=True)
         ]
-        earlier = self.append(ROLLOUTS, step, [one.model_dump_json() for one in scored])
-        if self.memory is None:
-            self.memory, before = Memory(), [Attempt.model_validate_json(line) for line in earlier]
-            for _, part in groupby(before, key=lambda one: one.step):
-                _, self.memory = kept(self.stage.filters, columns(list(part)), self.memory)
-        keep, self.memory = kept(self.stage.filters, columns(scored), self.memory)
+        self.append(ROLLOUTS, step, [one.model_dump_json() for one in scored])
+        keep, self.memory = self.passed(scored, self.memory)
         return Scored(rewards, keep.tolist())
+
+    def recalled(self, step: int) -> Memory:
+        """What the filters remember of the steps before."""
+        memory = Memory()
+        before = [Attempt.model_validate_json(line) for line in self.earlier(ROLLOUTS, step)]
+        for _, part in groupby(before, key=lambda one: one.step):
+            _, memory = self.passed(list(part), memory)
+        return memory
+
+    def passed(self, attempts: Sequence[Attempt], memory: Memory) -> tuple[Flags, Memory]:
+        """Which attempts of a step the filters keep, and what is remembered of it."""
+        seen = columns(attempts)
+        self.short = short_after(self.short, seen.tokens)
+        return kept(self.stage.filters, seen, memory)
 
     def tell(self, step: int, **metrics: float | str) -> None:
         """Write the metrics of a step down, when so many steps are done."""
         self.append(STEPS, step, [json.dumps({"step": step, **metrics})])
 
-    def append(self, name: str, step: int, lines: Sequence[str]) -> list[str]:
-        """Add lines to a file. The first time, lines that are not of earlier steps are dropped, and
-        those that stay are returned."""
-        file, earlier = self.path / name, list[str]()
-        if name not in self.begun and file.exists():
-            whole = file.read_text("utf-8").rpartition("\n")[0].split("\n")
-            earlier = [line for line in whole if line and json.loads(line)["step"] < step]
-            replace_file(file, "".join(line + "\n" for line in earlier).encode("utf-8"))
+    def append(self, name: str, step: int, lines: Sequence[str]) -> None:
+        """Add lines to a file. The first time, lines that are not of earlier steps are dropped."""
+        file = self.path / name
+        if name not in self.begun:
+            whole = "".join(line + "\n" for line in self.earlier(name, step))
+            replace_file(file, whole.encode("utf-8"))
         self.begun.add(name)
         with file.open("a", encoding="utf-8", newline="\n") as stream:
             stream.write("".join(line + "\n" for line in lines))
-        return earlier
+
+    def earlier(self, name: str, step: int) -> list[str]:
+        """Whole lines of earlier steps in a file."""
+        file = self.path / name
+        whole = file.read_text("utf-8").rpartition("\n")[0].split("\n") if file.exists() else []
+        return [line for line in whole if line and json.loads(line)["step"] < step]
 
     def attempts(self) -> Iterator[list[Attempt]]:
         """All that the program has written down, step by step; each step must be whole."""
@@ -209,10 +227,16 @@ class StageFolder:
             raise UserError(f"the stage has no task '{task_id}'; {PROMPTS} lists those it has")
         return self.tasks[task_id]
 
-    def judge(self, attempts: Sequence[Attempt]) -> list[Rollout]:
-        """Attempts with the verdicts of their domains and the rewards of the harness."""
+    def judge(self, attempts: Sequence[Attempt], short: float | None = None) -> list[Rollout]:
+        """Attempts of a step with the verdicts of their domains and the rewards of the harness."""
+        if short is None and "short" in expression(self.stage.reward).names:
+            raise UserError(
+                f"the reward '{self.stage.reward}' names `short`, which follows from the steps "
+                "before: have whole steps scored by `record`"
+            )
         found = each(self.domains.values(), self.judged, attempts)
-        rewards = shaped(self.stage.reward, found, components_of(self.domains))
+        short = SHORT if short is None else short
+        rewards = shaped(self.stage.reward, found, components_of(self.domains), short)
         tried = Counter[str]()
         rollouts = []
         for attempt, rollout, reward in zip(attempts, found, rewards, strict=True):

@@ -21,7 +21,7 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.gallery.mixture import Mixture, MixturePolicy, Scripts, save
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Memory, kept
-from coevolve.harness.reward import columns_of, shaped
+from coevolve.harness.reward import SHORT, columns_of, shaped, short_after
 from coevolve.policies.base import Sampling, tokens
 from coevolve.store.rollouts import write
 
@@ -36,11 +36,12 @@ class MixtureEngine:
         """A mixture starts from shares of its own, whatever the name."""
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
-        recipe, mixture, memory = stage.recipe, self.start, Memory()
+        recipe, mixture, memory, short = stage.recipe, self.start, Memory(), SHORT
         lines: list[str] = []
         drawn = used = 0
         for step in range(recipe.steps):
-            batch = tasks[step * recipe.tasks : (step + 1) * recipe.tasks]
+            first = step * recipe.tasks
+            batch = [tasks[(first + n) % len(tasks)] for n in range(recipe.tasks)]
             sampling = Sampling(
                 temperature=recipe.temperature,
                 max_tokens=recipe.max_tokens,
@@ -52,7 +53,8 @@ class MixtureEngine:
                 batch=recipe.group * len(batch),
             )  # fmt: skip
             rollouts = list(played)
-            rewards = shaped(stage.reward, rollouts, self.domain.components)
+            rewards = shaped(stage.reward, rollouts, self.domain.components, short)
+            short = short_after(short, [one.completion_tokens for one in rollouts])
             for place, (one, reward) in enumerate(zip(rollouts, rewards, strict=True)):
                 own = {"step": step, "group": f"{step}/{place // recipe.group}"}
                 rollouts[place] = one.model_copy(update={**own, "shaped": float(reward)})

@@ -8,17 +8,25 @@ from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 
 Loss = Literal["grpo", "dr_grpo", "dapo", "bnpo", "gspo", "cispo", "luspo", "sapo", "vespo"]
+Schedule = Literal["constant", "linear", "cosine"]
 
 
 class Recipe(Value):
     """How one stage trains."""
 
     steps: int = Field(default=60, ge=1, le=1_000_000)
-    """Optimiser steps."""
+    """Batches of rollouts (of demonstrations in a warm start) that are drawn and learned from."""
+    epochs: int = Field(default=1, ge=1, le=10_000)
+    """Passes over the tasks of a stage: steps x tasks / epochs different ones are made."""
+    iterations: int = Field(default=1, ge=1, le=64)
+    """Optimiser updates on each batch of rollouts. Clipping begins with the second. Not used in a
+    warm start."""
     tokens: int = Field(default=0, ge=0)
     """Tokens, read and drawn, after which no further step is made; 0: steps alone decide."""
     learning_rate: float = Field(default=1e-5, gt=0, le=1)
-    """Constant after a short warm-up."""
+    """Of the optimiser, after a short warm-up."""
+    schedule: Schedule = "constant"
+    """How it goes on: constant, or down to 0 at the last of the `steps`, linear or as a cosine."""
     tasks: int = Field(default=16, ge=1, le=65_536)
     """Tasks per step (demonstrations per step in a warm start)."""
     group: int = Field(default=8, ge=2, le=1_024)
@@ -29,7 +37,8 @@ class Recipe(Value):
     loss: Loss = "dapo"
     """Which of GRPO's variants."""
     clip_low: float = Field(default=0.2, gt=0, lt=1)
-    """How far a token's probability ratio may fall before its gradient is cut."""
+    """How far a token's probability ratio may fall before its gradient is cut; ratios leave 1 with
+    the second of several `iterations`."""
     clip_high: float = Field(default=0.27, gt=0, le=10)
     """How far it may rise."""
     kl: float = Field(default=0.0, ge=0, le=10)
@@ -48,6 +57,11 @@ class Recipe(Value):
     instructions, so that it does not lose its language."""
     generator: str = "local"
     """Who draws the rollouts: local, vllm (in this process), or the address of a vLLM server."""
+
+    @property
+    def distinct(self) -> int:
+        """How many tasks a stage is made for; the last pass over them may be cut short."""
+        return -(-self.steps * self.tasks // self.epochs)
 
     def is_over(self, step: int, tokens: float) -> bool:
         """Whether a stage ends after so many steps, and tokens."""

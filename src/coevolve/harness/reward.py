@@ -1,12 +1,13 @@
 """What a harness makes of rewards: its expression, over what is known of each rollout.
 
-Invariant: it follows from what is recorded of a rollout, so that stored rollouts can be rewarded
-anew exactly as training would have rewarded them.
+Invariant: it follows from what is recorded of a rollout and of the steps before it, so that stored
+rollouts can be rewarded anew exactly as training would have rewarded them.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coevolve.core.rollout import Rollout, StopReason
 from coevolve.harness.expression import Numbers, expression
@@ -19,16 +20,30 @@ FACTS = {
     "tokens": "tokens of the answer",
     "turns": "turns of the policy",
     "truncated": "1 if the token limit cut it off",
+    "short": "share of answers of at most 1,500 tokens, averaged over the steps before",
 }
 """Names beside the domain's reward components."""
+SHORT_TOKENS = 1_500
+SHORT = 1.0
+"""The fact `short` before the first step, and outside training."""
+REMEMBERED = 0.9
+"""How much of that average a step keeps."""
 
 
 def turns_of(rollout: Rollout) -> int:
     return sum(turn.role == "assistant" for turn in rollout.messages)
 
 
-def facts_of(rollouts: Sequence[Rollout], components: Mapping[str, object]) -> dict[str, Numbers]:
-    """Every name that an expression may use, as a column."""
+def short_after(short: float, tokens: ArrayLike) -> float:
+    """The fact `short` after a step whose answers have so many tokens."""
+    share = float(np.mean(np.asarray(tokens) <= SHORT_TOKENS))
+    return REMEMBERED * short + (1 - REMEMBERED) * share
+
+
+def facts_of(
+    rollouts: Sequence[Rollout], components: Mapping[str, object], short: float = SHORT
+) -> dict[str, Numbers]:
+    """Every name that an expression may use, as a column; the rollouts are of one step."""
     outcomes = [rollout.outcome for rollout in rollouts]
     found = {
         name: np.array([outcome.components.get(name, 0.0) for outcome in outcomes])
@@ -41,12 +56,15 @@ def facts_of(rollouts: Sequence[Rollout], components: Mapping[str, object]) -> d
         "tokens": np.array([float(rollout.completion_tokens) for rollout in rollouts]),
         "turns": np.array([float(turns_of(rollout)) for rollout in rollouts]),
         "truncated": np.array([float(r.stop is StopReason.LENGTH) for r in rollouts]),
+        "short": np.full(len(rollouts), short),
     }
 
 
-def shaped(text: str, rollouts: Sequence[Rollout], components: Mapping[str, object]) -> Numbers:
-    """The rewards that training uses."""
-    facts = facts_of(rollouts, components)
+def shaped(
+    text: str, rollouts: Sequence[Rollout], components: Mapping[str, object], short: float = SHORT
+) -> Numbers:
+    """The rewards that training uses in a step."""
+    facts = facts_of(rollouts, components, short)
     found: Numbers = np.broadcast_to(expression(text).value(facts), (len(rollouts),))
     return found
 

@@ -249,7 +249,7 @@ def train_stage(
     began, plan = time.monotonic(), job.plan
     recipe = job.recipe
     own = own_tasks(domain, job.harness.knobs, recipe, job.seed, plan.lessons)
-    tasks = with_lessons(own, recipe.steps * recipe.tasks, derive(job.seed, "tasks"))
+    tasks = with_lessons(own, recipe.distinct, derive(job.seed, "tasks"))
     stage = Stage(
         kind="grpo", model=paths.need(job.policy), recipe=recipe, reward=job.harness.reward,
         filters=job.harness.filters, style=plan.style, processes=plan.processes, seed=job.seed,
@@ -280,6 +280,6 @@ def own_tasks(
     domain: Domain, knobs: Mapping[str, float], recipe: Recipe, seed: int, lessons: float = 0.0
 ) -> list[Task]:
     """What a stage with this seed trains on, but for lessons; a `KnobError` if that cannot be."""
-    count, workers = recipe.steps * recipe.tasks, os.cpu_count() or 1
+    count, workers = recipe.distinct, os.cpu_count() or 1
     wanted, drawn = count - round(lessons * count), derive(seed, "tasks")
     return list(domain.generate(domain.space.parse(knobs), wanted, drawn, Split.TRAIN, workers))

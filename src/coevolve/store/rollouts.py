@@ -22,7 +22,7 @@ SCHEMA = pyarrow.schema(
         ("domain", pyarrow.string()),
         ("split", pyarrow.string()),
         ("policy", pyarrow.string()),
-        ("step", pyarrow.int32()),  # optimiser step it was drawn for, from 0; -1 outside training
+        ("step", pyarrow.int32()),  # step it was drawn for, from 0; -1 outside training
         ("group", pyarrow.string()),  # rollouts that are compared with each other
         ("sample", pyarrow.int32()),  # which of the group, from 0
         ("bucket", pyarrow.map_(pyarrow.string(), pyarrow.string())),

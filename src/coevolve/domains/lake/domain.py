@@ -67,7 +67,7 @@ class LakeDomain:
     suites: ClassVar[Mapping[str, Callable[[], Iterator[Task]]]] = {"benchmark": benchmark}
     counts: ClassVar[Counts] = Counts(many=CHUNK + 100)
     panels: ClassVar[tuple[str, ...]] = ("size", "agents", "wait_subset")
-    full_reward: ClassVar[float] = reward.LengthBalance().reward({"accuracy": 1.0, "length": 0.0})
+    full_reward: ClassVar[float] = reward.total({"accuracy": 1.0, "length": 0.0})
 
     def generate(
         self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
@@ -103,7 +103,7 @@ class LakeDomain:
         return Outcome(
             valid=valid,
             optimal=valid and cost == optimal_cost,
-            reward=reward.LengthBalance().reward(components),
+            reward=reward.total(components),
             components=components,
             failure=None if valid else violations[0].check,
             details={"cost": cost} if valid else failed(violations),

@@ -126,7 +126,7 @@ class TrlEngine:
         """TRL's trainer for reinforcement learning."""
         from trl import GRPOConfig
 
-        from coevolve.engines.trl.grpo import Sieve, Trainer
+        from coevolve.engines.trl.grpo import Trainer
 
         stage, tasks, domains, loaded, folder, recorder, turns = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
@@ -166,7 +166,7 @@ class TrlEngine:
             tasks=tasks,
             recorder=recorder,
             stage=stage,
-            sieve=Sieve(stage.filters, folder.lines()),
+            lines=folder.lines(),
             probes=folder.path / f"probes-{recorder.process}.pt",
             **options,
         )

@@ -5,7 +5,8 @@
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
     rollouts/            every rollout, a Parquet file per step and process
-    checkpoints/         checkpoint-N, with a file `complete` in it once it is; gone in the end
+    checkpoints/         checkpoint-N after N updates, with a file `complete` in it once it is,
+                         which tells the step; gone in the end
     policy/              the result, a transformers folder
     result.json          written last: the stage is done
 
@@ -127,37 +128,39 @@ class StageFolder:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
         return result
 
-    def complete(self, step: int, good: bool) -> None:
+    def complete(self, step: int, updates: int, good: bool) -> None:
         """Mark a checkpoint as whole; `good` tells whether the watch was calm."""
-        checkpoint = self.checkpoints / f"checkpoint-{step}"
+        checkpoint = self.checkpoints / f"checkpoint-{updates}"
         settle(checkpoint)
-        write(checkpoint / COMPLETE, json.dumps({"good": good}))
+        write(checkpoint / COMPLETE, json.dumps({"step": step, "good": good}))
 
     def rotate(self) -> None:
         """Drop old checkpoints, but not the newest that was good."""
-        newest = sorted(self.all_checkpoints(), reverse=True)
-        for checkpoint in newest[KEPT:]:
-            if checkpoint != self.last(good=True):
-                shutil.rmtree(checkpoint[1])
+        last = self.last(good=True)
+        for path in self.all_checkpoints()[KEPT:]:
+            if last is None or path != last[1]:
+                shutil.rmtree(path)
 
     def last(self, good: bool = False) -> tuple[int, Path] | None:
-        """The newest whole checkpoint, or the newest that was good."""
-        for step, path in sorted(self.all_checkpoints(), reverse=True):
-            mark = path / COMPLETE
-            if mark.exists() and (not good or json.loads(mark.read_text("utf-8"))["good"]):
-                return step, path
+        """The newest whole checkpoint, or the newest that was good, and its step."""
+        for path in self.all_checkpoints():
+            if (path / COMPLETE).exists():
+                mark = json.loads((path / COMPLETE).read_text("utf-8"))
+                if mark["good"] or not good:
+                    return mark["step"], path
         return None
 
-    def all_checkpoints(self) -> list[tuple[int, Path]]:
+    def all_checkpoints(self) -> list[Path]:
+        """The newest first."""
         found = self.checkpoints.glob("checkpoint-*")
-        return [(int(path.name.rpartition("-")[2]), path) for path in found]
+        return sorted(found, key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
 
     def sweep(self) -> None:
         """Throw away what a killed run left half-done or did after its last whole checkpoint."""
         last = self.last()
         step = last[0] if last else 0
-        for number, path in self.all_checkpoints():
-            if number > step or not (path / COMPLETE).exists():
+        for path in self.all_checkpoints():
+            if not (path / COMPLETE).exists():
                 shutil.rmtree(path)
         if self.steps.exists():
             kept = [line for line in self.lines() if line["step"] <= step]

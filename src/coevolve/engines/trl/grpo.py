@@ -25,8 +25,9 @@ from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.turns import Dialogue, last_said, play
+from coevolve.harness.expression import expression
 from coevolve.harness.filters import Columns, Filter, Memory, kept
-from coevolve.harness.reward import columns_of
+from coevolve.harness.reward import SHORT, columns_of, short_after
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing
@@ -72,12 +73,14 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         tasks: list[Task],
         recorder: Recorder,
         stage: Stage,
-        sieve: Sieve,
+        lines: Sequence[Mapping[str, Any]],
         probes: Path,
         **kwargs: Any,
     ) -> None:
         self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
-        self.seed, self.sieve, self.loaded = stage.seed, sieve, loaded
+        self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
+        self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
+        self.names_short = "short" in expression(stage.reward).names
         self.max_tokens = stage.recipe.max_tokens
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
@@ -112,6 +115,12 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return made
 
     @property
+    def step(self) -> int:
+        """The step that rollouts are drawn for; the trainer counts updates."""
+        done: int = self.state.global_step // self.num_iterations
+        return done
+
+    @property
     def whole(self) -> bool:
         """Whether every process holds the whole model, as our generator needs it."""
         return not (self.use_vllm or self.is_deepspeed_enabled or self.is_fsdp_enabled)
@@ -135,7 +144,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def seeds(self, turn: int, rows: list[int]) -> list[int]:
         """For some rows of this process; whatever process a row is on, its seed is the same."""
-        step = self.state.global_step
+        step = self.step
         return [derive(self.seed, "rollout", step, self.first + row, turn) for row in rows]
 
     def draw(self, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
@@ -234,12 +243,17 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
         groups = [(self.first + place) // self.num_generations for place in range(len(self.rows))]
-        rollouts = self.recorder.score(self.attempts(), self.state.global_step, groups)
+        rollouts = self.recorder.score(self.attempts(), self.step, groups, self.short)
         n = len(rollouts)
         log_metric("valid", sum(rollout.outcome.valid for rollout in rollouts) / n)
         log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
+        if self.names_short:
+            own = [rollout.completion_tokens for rollout in rollouts]
+            tokens = self.accelerator.gather(torch.tensor(own, device=self.accelerator.device))
+            self.short = short_after(self.short, tokens.cpu().numpy())
+            self._metrics["train"]["short"].append(self.short)
         if self.sieve.filters:
             self.columns = columns_of(rollouts, self.first, self.num_generations)
         return [float(rollout.shaped or 0.0) for rollout in rollouts]
@@ -313,7 +327,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         finally:
             self.idle = None
         sampled = inputs.get("sampling_per_token_logps")
-        if sampled is not None and self.scored is not None:
+        first = self.state.global_step % self.num_iterations == 0  # with the weights that drew
+        if first and sampled is not None and self.scored is not None:
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
             gap = ((self.scored - sampled).abs() * mask).nan_to_num()
             mean = gap.sum() / mask.sum().clamp(min=1)
@@ -325,7 +340,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def measure_drift(self) -> None:
         """Nats per token between the starting policy and this one, on the first rollouts."""
-        if not self.probes or self.state.global_step % PROBE_EVERY:
+        if not self.probes or self.step % PROBE_EVERY:
             return
         ids = torch.cat((self.probes["prompt_ids"], self.probes["completion_ids"]), 1)
         mask = torch.cat((self.probes["prompt_mask"], self.probes["completion_mask"]), 1)

@@ -13,7 +13,7 @@ from coevolve.engines.watch import Watch
 NAMES = {
     **{name: name for name in (
         "loss", "grad_norm", "learning_rate", "reward", "reward_std", "valid", "optimal",
-        "entropy", "kl", "drift", "drawing_s", "left_out", "threshold", "logprob_gap",
+        "entropy", "kl", "drift", "drawing_s", "left_out", "threshold", "short", "logprob_gap",
         "logprob_gap_max",
     )},
     "frac_reward_zero_std": "dead",
@@ -46,7 +46,7 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         self.first_step = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self.first_step = state.global_step
+        self.first_step = self.step(state)
         self.began = self.step_began = time.perf_counter()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -57,19 +57,23 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         }
         if "loss" not in metrics:  # the summary at the end of training
             return
-        now = time.perf_counter()
+        step, now = self.step(state), time.perf_counter()
         metrics["seconds"], self.step_began = now - self.step_began, now
         self.last = metrics
         self.stopped = self.watch.see(metrics)
         if state.is_world_process_zero:
-            self.folder.add_line({"step": state.global_step, **metrics})
+            self.folder.add_line({"step": step, **metrics})
             if self.observe:
-                self.observe(self.progress(state.global_step, now))
+                self.observe(self.progress(step, now))
         if self.stopped:
             control.should_training_stop = True
             control.should_save = False
-        elif self.stage.recipe.is_over(state.global_step, metrics.get("tokens", 0)):
+        elif self.stage.recipe.is_over(step, metrics.get("tokens", 0)):
             control.should_training_stop = control.should_save = True
+
+    def step(self, state: Any) -> int:
+        """Steps done; the trainer counts updates, and logs and saves after the last of a step."""
+        return int(state.global_step) // self.stage.updates
 
     def progress(self, step: int, now: float) -> Progress:
         steps = self.stage.recipe.steps
@@ -80,5 +84,5 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         if self.recorder:
             self.recorder.flush()
         if state.is_world_process_zero:
-            self.folder.complete(state.global_step, self.watch.calm)
+            self.folder.complete(self.step(state), state.global_step, self.watch.calm)
             self.folder.rotate()

@@ -40,10 +40,12 @@ class Recorder:
         """A fresh episode and the most turns it may take."""
         return begin(self.domains[task.domain], task)
 
-    def score(self, attempts: list[Attempt], step: int, groups: list[int]) -> list[Rollout]:
+    def score(
+        self, attempts: list[Attempt], step: int, groups: list[int], short: float
+    ) -> list[Rollout]:
         """The rollouts of one step, on their way to disk, each with the number of its group."""
         found = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
-        rewards = shaped(self.shape, found, components_of(self.domains))
+        rewards = shaped(self.shape, found, components_of(self.domains), short)
         rollouts = [
             rollout.model_copy(update={"shaped": float(reward), "group": f"{step}/{group}"})
             for rollout, reward, group in zip(found, rewards, groups, strict=True)

@@ -11,6 +11,8 @@ PROMPT = 256
 """Tokens that a prompt or a reply is taken to have when passes are planned."""
 ROOM = {"small": 1 << 20, "middle": 1 << 15, "large": 1 << 12}
 """Tokens per pass by size of the model, unless the recipe sets micro_batch."""
+SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
+"""Of the learning rate, as transformers calls them."""
 
 
 class Setting(NamedTuple):
@@ -57,17 +59,18 @@ def passes(
 
 def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
     """What a warm start and GRPO share."""
-    recipe = stage.recipe
+    recipe, updates = stage.recipe, stage.updates
     at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns, machine.context)
     every = save_every(stage, machine.size)
     return [
-        Setting("max_steps", recipe.steps, "recipe"),
+        Setting("max_steps", recipe.steps * updates, "recipe: steps, in updates (iterations)"),
         Setting("learning_rate", recipe.learning_rate, "recipe"),
         Setting("per_device_train_batch_size", at_once, "micro_batch, or by the model's size"),
-        Setting("gradient_accumulation_steps", accumulated, "so that a step sees the whole batch"),
-        Setting("lr_scheduler_type", "constant_with_warmup",
-                "a schedule that does not know the end: a stage can be cut and resumed"),
-        Setting("warmup_steps", min(10, recipe.steps // 10), "Adam's averages are empty at first"),
+        Setting("gradient_accumulation_steps", accumulated,
+                "so that an update sees the whole batch"),
+        Setting("lr_scheduler_type", SCHEDULES[recipe.schedule], "recipe: schedule"),
+        Setting("warmup_steps", min(10, recipe.steps // 10) * updates,
+                "Adam's averages are empty at first"),
         Setting("weight_decay", 0.0, "stages are short, decay would only blur the comparison"),
         Setting("max_grad_norm", 1.0, "one odd batch must not undo the others"),
         Setting("bf16", machine.mixes, "float32 weights, bfloat16 products, where a GPU has them"),
@@ -79,10 +82,11 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
                 "processes may take a different number of passes, so none may wait in a pass"),
         Setting("ddp_find_unused_parameters", False, "every weight is used"),
         Setting("seed", derive(stage.seed, "torch") % 2**31, "derived from the stage's seed"),
-        Setting("logging_steps", 1, "the watch sees every step"),
+        Setting("logging_steps", updates, "the watch sees every step"),
         Setting("logging_nan_inf_filter", False, "a NaN must be seen, not averaged away"),
         Setting("save_strategy", "steps", "a killed run goes on from the last checkpoint"),
-        Setting("save_steps", every, "a tenth of the stage is lost at most, or a quarter"),
+        Setting("save_steps", every * updates,
+                "a tenth of the stage is lost at most, or a quarter; never amid a batch"),
         Setting("save_total_limit", None, "the engine drops old ones, but not the last good"),
         Setting("report_to", stage.tracking, "tracking"),
         Setting("disable_tqdm", True, "progress is reported to the caller"),
@@ -98,7 +102,7 @@ def grpo(stage: Stage, machine: Machine) -> list[Setting]:
         *common(stage, machine, rollouts),
         Setting("num_generations", recipe.group, "recipe"),
         Setting("generation_batch_size", rollouts, "all rollouts of a step come from its weights"),
-        Setting("num_iterations", 1, "each rollout is used once, so ratios start at 1"),
+        Setting("num_iterations", stage.updates, "recipe: iterations"),
         Setting("max_completion_length", machine.turns * recipe.max_tokens,
                 "recipe: max_tokens in every turn"),
         Setting("temperature", recipe.temperature, "recipe"),
