@@ -131,7 +131,7 @@ def test_the_suite_finds_out_a_bad_engine(tmp_path: Path, monkeypatch: pytest.Mo
     }
     assert "litter" in failed["nothing is written outside the folder"]
     broken = check_engine(program(tmp_path, "sys.exit(3)"), "pocket", get_domain("lake"), tmp_path)
-    assert sum("ended with 3" in finding.message for finding in broken) == 11
+    assert sum("ended with 3" in finding.message for finding in broken) == 12
 
 
 BAD = {
@@ -290,7 +290,8 @@ def test_the_program_ends_with_its_engine(
     engine = CommandEngine(f"{program(tmp_path, HANGS).command} {pipe}")
     process = subprocess.Popen(
         [sys.executable, "-c", ENGINE, engine.command, str(begun.folder)],
-        env={**os.environ, "PYTHONPATH": str(TESTS)}, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+        stderr=subprocess.DEVNULL,
     )  # fmt: skip
     with pipe.open() as heard, process:
         assert heard.readline() == "begun\n"

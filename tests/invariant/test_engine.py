@@ -26,6 +26,8 @@ from coevolve.engines.trl.folder import StageFolder
 from coevolve.store.rollouts import read
 
 HERE = Path(__file__).parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
+"""Of another process: it imports what this one does."""
 
 
 def run(folder: Path, **changes: object) -> list[Progress]:
@@ -70,9 +72,8 @@ TrlEngine().train(changed, lake_tasks(8), observe)
 
 def killed(folder: Path, step: int, **recipe: object) -> None:
     """Begin a stage, and end it as soon as a step is told."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
     command = [sys.executable, "-c", KILLED, str(folder), str(step), json.dumps(recipe)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
     assert not (folder / "result.json").exists()
 
@@ -180,9 +181,8 @@ TrlEngine().train(stage(Path(sys.argv[1]), processes=2, recipe=recipe), lake_tas
 
 def test_processes_end_with_a_killed_command_and_the_same_one_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "stage"
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     command = [sys.executable, "-c", LAUNCHED, str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr[-500:]
     end = time.monotonic() + 60
     while folders_in_use(folder):
@@ -352,9 +352,8 @@ except EngineError as error:
 
 
 def test_a_full_disk_loses_nothing_that_was_saved(whole: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     command = [sys.executable, "-c", FULL, str(tmp_path / "stage")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr[-2000:]
     assert "step 2 is saved" in done.stdout
     run(tmp_path / "stage")
