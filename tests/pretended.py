@@ -67,7 +67,7 @@ class Pretended:
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         self.trained.append(stage)
-        number = int(stage.folder.parent.name)
+        number = int(stage.folder.parent.name.partition("-")[0])
         policy = stage.folder / "policy"
         policy.mkdir(parents=True, exist_ok=True)
         script = self.scripts[number] if self.scripts else BY_TEMPERATURE[stage.recipe.temperature]

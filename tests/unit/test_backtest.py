@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from populations import patch
 from pretended import SMALL, make_run
 from test_gate import attempt
 
-from coevolve.backtests.knobs import INCUMBENT, forgotten, measure
+from coevolve.backtests.bets import Bet, alive
+from coevolve.backtests.knobs import odds
 from coevolve.core.rollout import Rollout
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
@@ -25,6 +27,7 @@ from coevolve.store.phases import Tests as Backtests
 
 SPACE = get_domain("lake").space
 Rates = dict[int, float]
+INCUMBENT = "incumbent"
 
 
 def answers(rates: dict[int, float], tasks: int, seed: int, samples: int = 4) -> list[Rollout]:
@@ -73,7 +76,7 @@ def chosen(
         return answers(rates[knobs["size3.hole_ratio"]], 40, 5)
 
     run.gauge.probe = probe  # type: ignore[method-assign,assignment]
-    changed = run.plan.backtest.model_copy(update={"on": True, "tasks": 8, **rule})
+    changed = run.plan.backtest.model_copy(update={"on": True, "tasks": 8, "by": "signal", **rule})
     run.plan = run.plan.model_copy(update={"backtest": changed})
     return backtest.tested(run, 1, None, designs, []), asked
 
@@ -101,7 +104,7 @@ def test_without_a_proposal_that_is_what_is_said(run: Run) -> None:
 
 
 def test_more_signal_wins(run: Run) -> None:
-    assert choose(run, {3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}, most_forgotten=1) == "frontier"
+    assert choose(run, {3: 1.0, 4: 0.97}, {3: 0.5, 4: 0.5}) == "frontier"
 
 
 def test_several_proposals_of_one_engineer_are_told_apart(run: Run) -> None:
@@ -114,7 +117,7 @@ def test_several_proposals_of_one_engineer_are_told_apart(run: Run) -> None:
     assert found.spent.rollouts == 3 * 160, "what is probed twice is paid for once"
 
 
-def test_of_several_that_pass_the_one_with_most_signal_is_taken(run: Run) -> None:
+def test_of_several_that_pass_the_one_that_gains_most_is_taken(run: Run) -> None:
     designs = [design(run, name, holes) for name, holes in (("one", 0.25), ("other", 0.3))]
     rates = {0.2: {3: 0.98}, 0.25: {3: 0.85}, 0.3: {3: 0.5}}
     found, _ = chosen(run, designs, rates)
@@ -140,18 +143,22 @@ def test_less_or_equal_signal_does_not(run: Run) -> None:
     assert choose(run, {3: 0.5}, {3: 1.0}) == INCUMBENT
 
 
-def test_forgetting_what_is_solved_is_held_against_a_proposal(run: Run) -> None:
-    before: Rates = {3: 1.0, 8: 0.1}
-    assert choose(run, before, {8: 0.5}, most_forgotten=0.5) == INCUMBENT
-    assert choose(run, before, {3: 1.0, 8: 0.5}, most_forgotten=0.5) == "frontier"
-    found, _ = chosen(run, [design(run, "frontier", 0.25)], {0.2: before, 0.25: {8: 0.5}})
-    tests = found.tried[0].backtest
-    assert tests
-    assert tests.measures["forgotten"].value == 1
-    assert "leaves out 100% of what is solved" in tests.words
-    lost = forgotten(cells_of(answers({8: 0.5}, 40, 1)), cells_of(answers({3: 1.0}, 40, 1)))
-    assert (lost.value, lost.successes == lost.n) == (1.0, True)
-    assert 0 < lost.low < lost.high == 1
+def test_dead_tasks_are_refused_whatever_else_is_said_for_them(run: Run) -> None:
+    assert choose(run, {3: 0.0}, {3: 0.3}) == "frontier"
+    assert choose(run, {3: 0.0}, {3: 0.3}, least_alive=1.0) == INCUMBENT
+
+
+def test_of_many_candidates_each_has_to_be_the_surer(run: Run) -> None:
+    rates = {0.2: {3: 0.85}, 0.25: {3: 0.83}, 0.3: {3: 0.9}}
+    alone, _ = chosen(run, [design(run, "one", 0.25)], rates, confidence=0.5)
+    assert taken(alone) == [0]
+    (first,) = alone.tried
+    assert first.backtest
+    better = first.backtest.measures["better"].value
+    sure = {"confidence": better - 0.001}
+    assert taken(chosen(run, [design(run, "one", 0.25)], rates, **sure)[0]) == [0]
+    both = [design(run, "one", 0.25), design(run, "other", 0.3)]
+    assert taken(chosen(run, both, rates, **sure)[0]) == []
 
 
 def test_switched_off_it_takes_the_first_proposal(run: Run) -> None:
@@ -162,11 +169,9 @@ def test_switched_off_it_takes_the_first_proposal(run: Run) -> None:
 
 
 def test_what_is_in_force_is_neither_better_nor_worse_than_itself() -> None:
-    rollouts = answers({3: 0.5}, 40, 1)
-    found = measure(rollouts, rollouts, 0, INCUMBENT)
-    assert (found.better, found.forgotten.successes) == (0.5, 0)
-    assert found.alive.n == 40
-    assert found.signal.low < found.signal.mean < found.signal.high
+    own = Bet(np.array([0.1, 0.3, 0.2]), alive(cells_of(answers({3: 0.5}, 40, 1))))
+    found = odds(own, own, 0)
+    assert (found.better, found.gain.value, own.alive.n) == (0.5, 0.0, 40)
 
 
 def test_cells_count_groups_and_merge() -> None:

@@ -1,6 +1,7 @@
 """Backtests of patches on stored rollouts: the published cases, and what must always hold."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from populations import keep_training, mixed, patch, root
 
-from coevolve.backtests.patch import Answer, backtest_patch, replayed
+from coevolve.backtests.bets import Bench
+from coevolve.backtests.patch import backtest_patch, replayed
 from coevolve.backtests.replay import read_stored
 from coevolve.backtests.reward import measured, pairs_of, violations
 from coevolve.backtests.sampling import dead_curve, extrapolated
@@ -27,6 +29,7 @@ from coevolve.harness.recipe import Recipe
 from coevolve.harness.reward import facts_of
 from coevolve.harness.rules import BacktestRule
 from coevolve.harness.version import Version
+from coevolve.policies.scripted import ScriptedPolicy
 
 CODE, LAKE = get_domain("code"), get_domain("lake")
 Groups = list[list[dict[str, Any]]]
@@ -47,11 +50,17 @@ def probed(
     parent: Version,
     folder: Path,
     domain: Domain,
-    probe: Answer,
+    probe: Callable[[Knobs], list[Any]],
     rule: BacktestRule,
 ) -> Backtest:
-    """The backtest of a patch of a version."""
-    return backtest_patch(change, parent.harness, parent.number, folder, domain, probe, rule, 0)
+    """The backtest of a patch of a version; knobs are compared by their signal."""
+
+    def never(*_: object) -> Any:
+        raise AssertionError("neither dev tasks nor branches tell the signal")
+
+    policy = ScriptedPolicy(LAKE, "greedy")
+    bench = Bench("signal", "valid", 1.0, domain.space, policy, never, probe, never)
+    return backtest_patch(change, parent.harness, parent.number, folder, domain, bench, rule, 0)
 
 
 def value(found: Backtest, name: str) -> float:
@@ -397,7 +406,7 @@ def test_knobs_are_probed_under_the_harness_reward(tmp_path: Path) -> None:
         return answers({3: 0.95} if knobs["size3.data_ratio"] == 1 else {4: 0.5}, 40, 5)
 
     hard = dict(LAKE.space.parse({"size4.data_ratio": 1.0}))
-    parent, rule = root(knobs=easy), BacktestRule(most_forgotten=1)
+    parent, rule = root(knobs=easy), BacktestRule()
     change = patch("knobs", hard, metric="dead_groups", direction="down")
     found = probed(change, parent, tmp_path, LAKE, probe, rule)
     assert len(asked) == 2

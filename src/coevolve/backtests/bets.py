@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PARTS = 16
 """Into which the probes of knobs are cut, each with a gradient of its own."""
 NEXT = 0.5
-"""What tasks of the next kind are worth to a kind that is lacking, beside tasks of its own."""
+"""What tasks of the next kind are worth to a kind that fails, beside tasks of its own."""
 MOST = 20.0
 """Log-ratio beyond which an answer is not made likelier."""
 SMALLEST = 1e-4
@@ -81,7 +81,7 @@ class Bench:
             return Bet(self.agreement(drawn), live)
         spread = by_group(drawn, lambda one: one.outcome.reward, np.std)
         if self.by == "need":
-            return Bet(spread * needs(drawn, cells_of(self.dev), self.space), live)
+            return Bet(spread * needs(drawn, cells_of(self.dev)), live)
         return Bet(spread**2, live)
 
     @cached_property
@@ -185,33 +185,26 @@ def centred(rollouts: Sequence[Rollout], values: Numbers, scaled: bool = False) 
     return found
 
 
-def needs(drawn: Sequence[Rollout], dev: Sequence[Cell], space: KnobSpace) -> Numbers:
-    """By group: how much of the target fails that is like its task. Kinds are those that shares
-    stand for; of kinds with an order, every further step halves the likeness."""
-    names = sorted({knob.label[0] for knob in space.knobs.values() if knob.group and knob.label})
-    known = [name for name in names if dev and all(name in cell.labels for cell in dev)]
-    lacking = [
-        (cell.labels, (cell.n - cell.valid) / max(1, sum(one.n for one in dev)))
-        for cell in merged(dev, known)
-    ]
-    found: dict[tuple[Label, ...], float] = {}
+def needs(drawn: Sequence[Rollout], dev: Sequence[Cell]) -> Numbers:
+    """By group: how much of the target fails that is like its task."""
+    whole = sum(cell.n for cell in dev) or 1
+    lacking = [(cell.labels, (cell.n - cell.valid) / whole) for cell in dev]
     labels = {one.group or one.task_id: one.bucket for one in drawn}
-    worth = []
+    known: dict[tuple[tuple[str, Label], ...], float] = {}
     for own in labels.values():
-        key = tuple(own.get(name, "") for name in known)
-        if key not in found:
-            found[key] = sum(share * likeness(own, other, known) for other, share in lacking)
-        worth.append(found[key])
-    return np.array(worth)
+        key = tuple(own.items())
+        if key not in known:
+            known[key] = sum(share * likeness(own, other) for other, share in lacking)
+    return np.array([known[tuple(own.items())] for own in labels.values()])
 
 
-def likeness(one: Mapping[str, Label], other: Mapping[str, Label], names: Sequence[str]) -> float:
-    """1 for the same kind."""
+def likeness(one: Mapping[str, Label], other: Mapping[str, Label]) -> float:
+    """1 for the same labels; every label that differs, and every step between numbers, halves it."""
     found = 1.0
-    for name in names:
-        here, there = one.get(name), other.get(name)
-        if isinstance(here, int | float) and isinstance(there, int | float):
-            found *= NEXT ** abs(float(here) - float(there))
-        elif here != there:
-            found *= NEXT
+    for name, here in one.items():
+        there = other.get(name, here)
+        if isinstance(here, bool) or not isinstance(here, int | float):
+            found *= NEXT ** float(here != there)
+        elif isinstance(there, int | float):
+            found *= NEXT ** abs(here - there)
     return found

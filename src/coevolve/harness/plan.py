@@ -169,18 +169,14 @@ class Plan(Value):
 
     @model_validator(mode="after")
     def _bets(self) -> "Plan":
-        """Choose what knobs are bet on by, and refuse what the plan does not allow."""
+        """Refuse bets on knobs that the rest of the plan does not allow."""
         by, drawn = self.backtest.by, self.target.samples > 1 and self.target.temperature > 0
-        goes_on = self.start_from == "parent"
-        if not by:
-            chosen = {"by": "replay" if drawn and goes_on else "need"}
-            object.__setattr__(self, "backtest", self.backtest.model_copy(update=chosen))
-        elif by in ("gradient", "replay") and not drawn:
+        if by in ("gradient", "replay") and not drawn:
             raise ValueError(
                 f'backtest.by = "{by}" needs several drawn answers to each dev task; set '
                 "target.samples = 4 and target.temperature = 1, or another backtest.by"
             )
-        elif by in ("replay", "branch") and not goes_on:
+        if by in ("replay", "branch") and self.start_from != "parent":
             raise ValueError(
                 f'backtest.by = "{by}" trains on from the parent; set start_from = "parent", or '
                 'backtest.by = "need"'

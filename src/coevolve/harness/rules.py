@@ -40,21 +40,20 @@ class GateRule(Protection):
     seen."""
 
 
-Bets = Literal["", "signal", "need", "gradient", "replay", "branch"]
+Bets = Literal["signal", "need", "gradient", "replay", "branch"]
 
 
 class BacktestRule(Value):
     """How candidates are compared with what is in force."""
 
     on: bool = True
-    by: Bets = ""
-    """What knobs are bet on by (docs/backtests.md); if empty, `replay` where a version trains on
-    from its parent and dev tasks are answered several times, and `need` elsewhere."""
+    by: Bets = "need"
+    """What knobs are bet on by (docs/backtests.md)."""
     tasks: int = Field(default=64, ge=4)
     """Fresh tasks per candidate, where knobs are probed."""
     samples: int = Field(default=8, ge=2)
     """Answers per task."""
-    steps: int = Field(default=5, ge=1)
+    steps: int = Field(default=10, ge=1)
     """Of a branch, for `replay` and `branch`; the version that is trained goes on from its own."""
     confidence: float = Field(default=0.9, ge=0.5, le=1)
     """How sure it must be that a candidate is worth more to the target than what is in force, where
