@@ -67,11 +67,15 @@ def copied(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copied"))
 
 
-def valid(folder: Path) -> dict[str, bool]:
+def attempts(folder: Path, metric: str) -> dict[str, bool]:
     """Task by task, straight from the files."""
     rows = [row for path in sorted(folder.glob("*.parquet")) for row in parquet.read_table(
-        path, columns=["task_id", "valid"]).to_pylist()]  # fmt: skip
-    return {row["task_id"]: row["valid"] for row in rows}
+        path, columns=["task_id", metric]).to_pylist()]  # fmt: skip
+    return {row["task_id"]: row[metric] for row in rows}
+
+
+def valid(folder: Path) -> dict[str, bool]:
+    return attempts(folder, "valid")
 
 
 def test_the_headline_is_what_the_rollouts_say(made: Path, facts: Facts) -> None:
@@ -98,14 +102,37 @@ def test_the_headline_is_what_the_rollouts_say(made: Path, facts: Facts) -> None
 
 
 def test_whether_engineers_helped_is_told_apart_from_training(facts: Facts, tree: Path) -> None:
-    said = facts.headline.engineers
-    assert "before anybody proposed anything: +33.3 points" in said
-    assert "None of 2 versions with a proposed change is better beyond chance" in said
-    assert "training is part of any gain" in said
-    said = facts_of(tree).headline.engineers
-    assert "before anybody proposed anything: +0.0 points" in said
-    assert "1 of 3 versions with a proposed change is better beyond chance (version 1)" in said
-    assert "trained as long" in said
+    helped = facts.headline.answers.helped
+    assert helped.answer == "unclear"  # the gain came before anybody proposed anything
+    assert helped.before.versions == 2  # the first, and the change that was taken back
+    assert helped.before.total.mean == pytest.approx(1 / 3)
+    assert helped.after.each == helped.after.total  # one version
+    assert helped.after.total.mean == 0
+    assert helped.counts == {"made": 4, "unusable": 2, "refused": 0, "trained": 2, "kept": 1}
+    assert [(one.version, one.verdict) for one in helped.trials] == [(1, "reverted"), (2, "kept")]
+    assert "more cells that are holes on 3x3 boards" in helped.trials[0].changed
+    helped = facts_of(tree).headline.answers.helped
+    assert helped.answer == "yes"  # against what trained as long
+    assert (helped.before, helped.after) == (None, None)
+    assert [one.verdict for one in helped.trials if one.version == 1] == ["kept"]
+    assert helped.trials[0].changed == "temperature 1 → 0.9"
+
+
+def test_valid_and_optimal_are_told_side_by_side(made: Path, facts: Facts) -> None:
+    learned = facts.headline.answers.learned
+    assert [one.metric for one in learned.metrics] == ["valid", "optimal"]
+    for one in learned.metrics:
+        before, after = (
+            attempts(made / place, one.metric) for place in ("base/gate", "versions/02/gate")
+        )
+        assert (one.before.successes, one.after.successes) == (
+            sum(before.values()), sum(after.values()),
+        )  # fmt: skip
+        difference = paired(
+            [float(before[task]) for task in before], [float(after[task]) for task in before]
+        )
+        assert one.change.mean == pytest.approx(difference.mean)
+    assert [one.optimal.n for one in facts.versions] == [60, 60, 60]
 
 
 def test_boards_are_those_that_failed_and_now_succeed(made: Path, facts: Facts) -> None:
@@ -142,14 +169,14 @@ def test_versions_say_what_the_ledger_says(made: Path, facts: Facts) -> None:
 
 
 def test_what_a_version_changed_is_told_and_nothing_else(facts: Facts, tree: Path) -> None:
-    assert [one.changed for one in facts.versions] == ["nothing: the start", "knobs", "knobs"]
+    assert [one.label for one in facts.versions] == ["the start", "knobs", "knobs"]
     ((name, lines),) = facts.versions[1].diffs
     assert name == "knobs"
     names = {line.text.split()[1] for line in lines}
     assert names == {"size3.hole_ratio", "size4.hole_ratio"}
     assert facts.versions[0].diffs == ()
     grown = facts_of(tree).versions
-    assert [one.changed for one in grown[1:]] == ["recipe.temperature"] * 3
+    assert [one.changed for one in grown[1:3]] == ["temperature 1 → 0.9", "temperature 1 → 0.8"]
     assert [line.text for line in grown[1].diffs[0][1][1:]] == ["-1.0", "+0.9"]
     assert [one.against for one in grown] == [
         "the first policy", "version 0", "version 0", "version 1",
@@ -165,7 +192,7 @@ def test_a_version_that_was_trained_on_changed_nothing(tmp_path: Path) -> None:
     assert [one.changed for one in facts.versions[1:]] == ["nothing: trained on"] * 2
     assert [one.diffs for one in facts.versions] == [(), (), ()]
     assert not any(any(one.changed) for f in facts.levels.families for one in f.levels)
-    ((tried, version),) = facts.generations[0].tried
+    ((tried, version, _),) = facts.generations[0].tried
     assert (version, tried.author) == (None, "saying")
     assert "not surely more signal" in tried.refused
     assert facts.generations[0].versions == (1,)
@@ -183,7 +210,7 @@ def test_proposals_are_shown_as_they_were_projected(made: Path, facts: Facts) ->
         assert asked[name].after == pytest.approx(after[name])
         assert float(asked[name].wish) == pytest.approx(before[name] + 0.075)
     assert asked["no.such"].before is None
-    ((_, version),) = facts.generations[0].tried
+    ((_, version, _),) = facts.generations[0].tried
     assert version == 1
 
 

@@ -91,6 +91,8 @@ def report(
         print(json.dumps(facts))
     elif rows:
         show_table(comparison, rows)
+        for line in warnings(rows):
+            out.print(line, **PLAIN)
         if comparison.by:
             show_kinds(comparison, rows)
         for result in outcome.results:
@@ -130,7 +132,7 @@ def as_object(
     }
 
 
-RESULT = ("seeds", "valid %", "optimal %", "valid - {reference}", "p")
+RESULT = ("seeds", "valid %", "optimal %", "valid - {reference}", "p", "optimal - {reference}")
 EFFORT = (
     "calls", "unusable", "taken", "reverted", "trained", "probed", "train tokens", "tokens", "time",
     "cost",
@@ -170,6 +172,16 @@ def part(
     return shown
 
 
+def warnings(rows: Sequence[Row]) -> list[str]:
+    """What fell in an arm, though something else may have risen."""
+    return [
+        f"beware: {row.arm}, beside {name}: {fall.words}"
+        for row in rows
+        for name, found in row.falls.items()
+        for fall in found
+    ]
+
+
 def show_kinds(comparison: Comparison, rows: list[Row]) -> None:
     """Every arm by the labels of the tasks: valid, and below it optimal."""
     names = sorted({name for row in rows for name in row.kinds}, key=natural)
@@ -204,7 +216,7 @@ def how(rows: list[Row]) -> str:
     words = "; of one seed, over ".join(text for over, text in OVER.items() if over in found)
     return (
         f"{rows[0].tasks} tasks per seed; 95 % intervals over {words}; * p < 0.05 after "
-        "Holm's correction."
+        "Holm's correction; p is of the valid rate."
     )
 
 
@@ -218,6 +230,7 @@ def cells(row: Row) -> dict[str, str]:
         "optimal %": in_percent(row.optimal),
         "valid - {reference}": in_percent(change, "+") if change else "-",
         "p": f"{chance(change.p)}{star}" if change else "-",
+        "optimal - {reference}": in_percent(row.optimal_change, "+") if row.optimal_change else "-",
         "calls": f"{totals['calls']:.3g}",
         "unusable": f"{totals['unusable']:.3g}",
         "taken": f"{totals['taken']:.3g}",

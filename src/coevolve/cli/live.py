@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EVERY_VERSION = ("train", "dev", "gate")
 BETWEEN_VERSIONS = ("propose", "backtest")
-DECISIONS = 4
+DECISIONS = 6
 NUMBERS = {"reward": "reward {:.3f}", "valid": "valid {:.0%}", "dead": "dead {:.0%}"}
 
 

@@ -11,7 +11,6 @@ from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
     from coevolve.cli.live import Plain
-    from coevolve.harness.version import Version
     from coevolve.loop.run import Run as LoopRun
     from coevolve.store.jobs import Work
     from coevolve.store.lineage import Lineage
@@ -157,6 +156,9 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     from rich.text import Text
 
     from coevolve.cli.show import PLAIN, out, visible
+    from coevolve.dashboard.answers import answers_of
+    from coevolve.domains.change import version_words
+    from coevolve.store.phases import RATES
 
     lineage = view.run(run)
     best = lineage.best
@@ -164,22 +166,27 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts_of(lineage, policy)))
         return
-    table = Table("version", "parent", "change", "dev", "verdict", header_style="bold")
+    space = run.gauge.domain.space
+    names = ("version", "parent", "change", "valid", "optimal", "verdict")
+    table = Table(*names, title="on gate tasks", title_justify="left", header_style="bold")
     for node in lineage.nodes:
         version = node.version
-        cells = node.dev.cells if node.dev else ()
-        dev = f"{sum(one.valid for one in cells)}/{sum(one.n for one in cells)}"
+        words = version_words(version, lineage.harness(version.parent), space)
+        by = f" ({version.author})" if version.patch else ""
+        rates = node.gate.scores.rates.values() if node.gate else ()
         table.add_row(
             str(version.number),
             "" if version.parent is None else str(version.parent),
-            Text(visible(changed(version))),
-            dev,
+            Text(visible(f"{words}{by}")),
+            *(f"{rate:.1%}" for rate in rates),
+            *([""] * (0 if node.gate else len(RATES))),
             Text(visible(version.words)),
         )
     out.print(table)
+    for line in answers_of(lineage, space).lines:
+        out.print(visible(line), **PLAIN)
     if best:
         name = "no training" if best.version is None else f"version {best.version}"
-        out.print(visible(best.words), **PLAIN)
         out.print(f"ends with: {name}, {policy}", **PLAIN)
     folder = run.ledger.folder
     out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
@@ -206,19 +213,3 @@ def facts_of(lineage: "Lineage", policy: str) -> dict[str, Any]:
             for node in lineage.nodes
         ],
     }
-
-
-def changed(version: "Version") -> str:
-    """What sets a version apart, in a few words."""
-    by = "" if version.author in ("start", "merge") else f" ({version.author})"
-    if version.merged:
-        return f"versions {version.merged[0]} and {version.merged[1]} together"
-    if version.control:
-        return "nothing: the control"
-    if version.patch is None:
-        return "the start" if version.number == 0 else "nothing"
-    value = version.patch.value
-    if version.patch.factor == "knobs":
-        return f"knobs{by}"
-    shown = value if isinstance(value, str) else json.dumps(value)
-    return f"{version.patch.factor} = {shown:.60}{by}"

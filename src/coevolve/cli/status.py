@@ -1,10 +1,16 @@
 """`coevolve status`: where a run stands."""
 
 import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from coevolve.cli.resume import Run
 from coevolve.cli.run import AsJson
-from coevolve.core.errors import UserError
+from coevolve.core.errors import CoevolveError, UserError
+
+if TYPE_CHECKING:
+    from coevolve.dashboard.answers import Answers
+    from coevolve.store.ledger import Ledger
 
 TALLIES = ("seconds", "phases", "counts")
 """Facts about a run that are numbers by name."""
@@ -24,9 +30,12 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     with Ledger.open(folder, broken=True) as ledger:
         faults = ledger.faults()
         facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)
+        answers = answered(ledger)
     if as_json:
-        print(json.dumps({**plain(summary), **facts, "faults": faults}))
+        print(json.dumps({**plain(summary), **facts, "faults": faults, "answers": plain(answers)}))
         return
+    for line in answers.lines if answers else ():
+        print(line)
     for name, value in {**facts, **summary.lines()}.items():
         words = (
             ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value
@@ -36,3 +45,20 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         print(f"{'record':12} {fault}")
     if facts["process"] is None and facts["state"] in UNFINISHED:
         print(f"{'next':12} {UNFINISHED[facts['state']]}coevolve resume {folder}")
+
+
+def answered(ledger: "Ledger") -> "Answers | None":
+    """Whether it learned and whether engineers helped; None where the record cannot be read, which
+    is told beside."""
+    from coevolve.dashboard.answers import answers_of
+    from coevolve.domains.registry import get_domain
+    from coevolve.store.lineage import lineage_of
+
+    space = None
+    try:
+        lineage = lineage_of(ledger)
+        with suppress(CoevolveError):  # a domain that is not installed any more
+            space = get_domain(lineage.plan.domain).space
+        return answers_of(lineage, space)
+    except (CoevolveError, ValueError, IndexError):
+        return None

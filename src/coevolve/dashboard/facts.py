@@ -60,14 +60,14 @@ class Facts(NamedTuple):
                 "run": self.name,
                 "state": self.state,
                 **{name: getattr(head, name) for name in
-                   ("answer", "sentence", "engineers", "policy", "base", "final", "test")},
+                   ("answer", "sentence", "answers", "policy", "base", "final", "test")},
                 **{name: getattr(standing, name) for name in ("version", "told", "change")},
                 "versions": [
                     {
                         **{name: getattr(one.version, name) for name in
                            ("number", "generation", "parent")},
                         **{name: getattr(one, name) for name in
-                           ("changed", "author", "dev", "gate")},
+                           ("changed", "author", "dev", "gate", "optimal", "falls")},
                         "verdict": one.words or None,
                     }
                     for one in self.versions
@@ -90,7 +90,8 @@ def facts_of(folder: Path) -> Facts:
 
 def facts_from(record: Record) -> Facts:
     """Everything that follows from a record; adds to its problems."""
-    head = headline_of(record.lineage, record.plan, record.total)
+    space = record.domain.space if record.domain else None
+    head = headline_of(record.lineage, record.plan, record.total, space)
     rest: dict[str, Any] = {  # read before `problems`, to which they add
         "versions": tuple(version_facts(record, node) for node in record.lineage.nodes),
         "generations": generations_of(record),

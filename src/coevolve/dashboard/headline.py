@@ -1,51 +1,32 @@
-"""Did it learn: what a run would end with, beside the policy that it began with.
-
-Invariant: every page that tells the result of a run tells this one, as the gate recorded it.
-"""
+"""What a page about a run opens with: the answers, by the test split once that is open."""
 
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import change_words, in_points, percent
-from coevolve.evaluation.clusters import cautious
+from coevolve.dashboard.answers import Answers, MetricChange, answers_of
+from coevolve.dashboard.numbers import percent
+from coevolve.dashboard.standing import Standing, direction, node_at, rate_of
+from coevolve.domains.knobs import KnobSpace
 from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.falls import Fall, falls
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
-from coevolve.store.lineage import Lineage, Node
-from coevolve.store.phases import Final, Scores
-
-NAMES = {"valid": "valid rate", "optimal": "optimal rate", "reward": "mean reward"}
-"""Of metrics."""
-
-
-class Standing(NamedTuple):
-    """The best version beside the first policy."""
-
-    version: int | None
-    """What the run would end with; None: the first policy."""
-    told: int | None
-    """The version whose change is told: that one, or else the strongest that is valid."""
-    change: Difference | None
-    """Of the objective on gate tasks, from the first policy, paired."""
-    words: str
-    """Why there is no change to tell."""
-
-    @property
-    def line(self) -> str:
-        """In one line."""
-        if self.change is None:
-            return self.words
-        better = "" if self.version is not None else ", not better than the first policy"
-        return f"version {self.told}: {change_words(self.change)}{better}"
+from coevolve.store.lineage import Lineage
+from coevolve.store.phases import Final, Share
 
 
 class Tested(NamedTuple):
     """The first policy beside the last one on the test split, which decided nothing."""
 
     first: Rate
+    """Of valid answers."""
     last: Rate
     change: Difference
     tasks: int
+    metrics: tuple[MetricChange, ...]
+    """Valid and optimal answers."""
+    falls: tuple[Fall, ...]
+    """What became worse."""
 
 
 class Headline(NamedTuple):
@@ -56,8 +37,8 @@ class Headline(NamedTuple):
     sentence: str
     by_gate: str
     """What the gate said, where the test split has the last word; empty before."""
-    engineers: str
-    """Whether it is the engineers that helped, as far as the gate can tell."""
+    answers: Answers
+    """By the gate: whether it learned, and whether engineers helped."""
     base: Rate | None
     """Of the first policy, on the gate tasks."""
     final: Rate | None
@@ -74,22 +55,25 @@ class Headline(NamedTuple):
     """None until the test split is opened."""
 
 
-def headline_of(lineage: Lineage, plan: Plan | None, total: Spent) -> Headline:
+def headline_of(
+    lineage: Lineage, plan: Plan | None, total: Spent, space: KnobSpace | None = None
+) -> Headline:
     """The result so far; `plan` is None where it is lost and the lineage stands on defaults."""
-    standing = standing_of(lineage)
-    tested = tested_of(lineage.final)
-    answer, sentence = gate_answer(lineage, standing)
+    answers = answers_of(lineage, space)
+    learned, standing = answers.learned, answers.learned.standing
+    tested = tested_of(lineage.final, lineage.plan)
+    answer, sentence = learned.answer, learned.sentence
     by_gate = ""
     if tested and standing.version is not None:  # otherwise both are the first policy
         by_gate = sentence
         rates = percent(tested.first.value), percent(tested.last.value)
-        answer, sentence = direction("on the test split, the valid rate", *rates, tested.change)
+        answer, sentence = direction("on test tasks the valid rate", *rates, tested.change)
     told_of = node_at(lineage, standing.told)
     limits = plan.budget.limits() if plan else {}
     judged = [one for one in lineage.versions if one.verdict and not one.control]
     ends_with = node_at(lineage, standing.version)
     return Headline(
-        answer, sentence, by_gate, helped(lineage),
+        answer, sentence, by_gate, answers,
         rate_of(lineage.base, lineage.plan),
         rate_of(told_of.gate.scores if told_of and told_of.gate else None, lineage.plan),
         standing,
@@ -100,97 +84,22 @@ def headline_of(lineage: Lineage, plan: Plan | None, total: Spent) -> Headline:
     )  # fmt: skip
 
 
-def standing_of(lineage: Lineage) -> Standing:
-    """The result of a run so far."""
-    best = lineage.best
-    if best is None:
-        return Standing(None, None, None, "no evidence")
-    strongest = lineage.strongest
-    node = node_at(lineage, best.version) or (strongest[0] if strongest else None)
-    if node is None or node.gate is None:
-        return Standing(best.version, None, None, "no version was kept")
-    return Standing(best.version, node.number, node.gate.base.change, "")
-
-
-def node_at(lineage: Lineage, number: int | None) -> Node | None:
-    """A version, if it is recorded."""
-    return lineage.nodes[number] if number is not None and number < len(lineage.nodes) else None
-
-
-def rate_of(scores: Scores | None, plan: Plan) -> Rate | None:
-    """The share of valid attempts: all attempts at a task are worth one."""
-    if scores is None:
-        return None
-    return cautious(scores.valid, scores.n, max(1, scores.n // plan.target.samples))
-
-
-def gate_answer(lineage: Lineage, standing: Standing) -> tuple[str, str]:
-    """The answer in one word and in one sentence."""
-    best, metric = lineage.best, lineage.plan.objective.metric
-    if best is None:
-        return "unknown", "Not known yet: no version has been judged by the gate."
-    if standing.version is None:
-        return "no", f"No: {best_words(lineage)}; the policy that it began with stands."
-    node = node_at(lineage, standing.version)
-    if standing.change is None or lineage.base is None or node is None or node.gate is None:
-        return "unknown", "Not known: what the gate measured cannot be read."
-    values = (lineage.base.mean(metric), node.gate.scores.mean(metric))
-    shown = [f"{one:.3f}" if metric == "reward" else percent(one) for one in values]
-    return direction(f"on the gate, the {NAMES[metric]}", shown[0], shown[1], standing.change)
-
-
-def best_words(lineage: Lineage) -> str:
-    """What a run would end with now, and why; empty before the first verdict."""
-    changes = [node.gate.base.change for node in lineage.nodes if node.gate]
-    return in_points(lineage.best.words, *changes) if lineage.best else ""
-
-
-def direction(what: str, before: str, after: str, change: Difference) -> tuple[str, str]:
-    """Which way something went, and whether that is more than chance."""
-    numbers = (
-        f"{100 * change.mean:+.1f} points, 95 % interval "
-        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}, n {change.n}"
-    )
-    if change.low > 0:
-        return "yes", f"Yes: {what} rose from {before} to {after} ({numbers})."
-    if change.high < 0:
-        return "no", f"No: {what} fell from {before} to {after} ({numbers})."
-    return "unclear", f"No clear change: {what} went from {before} to {after} ({numbers})."
-
-
-def helped(lineage: Lineage) -> str:
-    """What training alone gained, and what became of the changes that engineers proposed."""
-    first, plan = node_at(lineage, 0), lineage.plan
-    if first is None or first.gate is None:
-        return ""
-    start = (
-        "Did the engineers help? The first version, before anybody proposed anything: "
-        f"{change_words(first.gate.base.change)} against the first policy. "
-    )
-    gates = {
-        node.number: node.gate for node in lineage.nodes if node.gate and node.version.patch
-    }  # fmt: skip
-    if not gates:
-        return f"{start}No version with a proposed change has been judged."
-    better = [str(number) for number, gate in gates.items() if gate.change.low > 0]
-    if plan.control:
-        against = "their controls, which trained as long"
-    elif plan.start_from == "base":
-        against = "their parents, which trained as long"
-    else:
-        against = "their parents, which trained less, so that training is part of any gain"
-    names = f" (version {', '.join(better)})" if better else ""
-    count = f"{len(better) or 'None'} of {len(gates)} versions with a proposed change"
-    verb = "is" if len(better) < 2 else "are"
-    return f"{start}{count} {verb} better beyond chance{names} than {against}."
-
-
-def tested_of(final: Final | None) -> Tested | None:
+def tested_of(final: Final | None, plan: Plan) -> Tested | None:
     """What `coevolve final` recorded."""
     if final is None:
         return None
-    first, last = (
-        Rate(round(one.rate * one.n), one.n, one.low, one.high)
-        for one in (final.first.rates["valid"], final.last.rates["valid"])
+    first, last = final.first.rates, final.last.rates
+    metrics = tuple(
+        MetricChange(name, as_rate(first[name]), as_rate(last[name]), change)
+        for name, change in final.change.items()
     )
-    return Tested(first, last, final.change["valid"], final.tasks)
+    before, after = ({name: one.rate for name, one in side.items()} for side in (first, last))
+    fell = falls(before, after, final.change, plan.objective.protect, plan.gate.margin)
+    valid = final.change["valid"]
+    return Tested(
+        as_rate(first["valid"]), as_rate(last["valid"]), valid, final.tasks, metrics, fell
+    )
+
+
+def as_rate(one: Share) -> Rate:
+    return Rate(round(one.rate * one.n), one.n, one.low, one.high)

@@ -1,6 +1,6 @@
 """How numbers, times and names are written on a page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coevolve.evaluation.difference import Difference
@@ -23,6 +23,13 @@ def interval(rate: Rate) -> str:
 def rate_words(rate: Rate | None) -> str:
     """For a line of text; empty where there is none."""
     return f"{percent(rate.value)} valid {interval(rate)}, n {rate.n}" if rate else ""
+
+
+def both_words(rates: Sequence[tuple[str, Rate | None]]) -> str:
+    """Several rates of the same attempts, by name; empty where there are none."""
+    known = [(name, rate) for name, rate in rates if rate]
+    words = ", ".join(f"{percent(rate.value)} {name} {interval(rate)}" for name, rate in known)
+    return f"{words}, n {known[0][1].n}" if known else ""
 
 
 def change_words(change: Difference) -> str:

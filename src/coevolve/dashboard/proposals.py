@@ -10,8 +10,11 @@ from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.knobs import harness_before
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.text import brief, written
+from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import Knobs
+from coevolve.engineering.table import is_table
 from coevolve.engineers.reach import apply
+from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.version import Version
@@ -38,11 +41,14 @@ class Said(NamedTuple):
     engineer: str
     factor: str
     """What it would change; empty for nothing."""
-    value: str
-    """The new value, but for knobs, which are listed."""
+    changed: str
+    """What it came to, in a sentence."""
     expected: str
     """What it is to move."""
     explanation: str
+    """In its own words; empty where those are a table of a small model."""
+    answer: str
+    """That table."""
     failure: str
     asked: tuple[Asked, ...]
     more: int
@@ -74,8 +80,8 @@ class GenerationFacts(NamedTuple):
     attempts: tuple[Attempt, ...]
     words: str
     """What the backtests decided."""
-    tried: tuple[tuple[Tried, int | None], ...]
-    """What was tried before training, and the version that it was trained as."""
+    tried: tuple[tuple[Tried, int | None, str], ...]
+    """What was tried before training, the version that it was trained as, and what it changes."""
     versions: tuple[int, ...]
     """Trained in it."""
     learned: tuple[str, ...]
@@ -94,7 +100,7 @@ def generations_of(record: Record) -> tuple[GenerationFacts, ...]:
 def generation_facts(record: Record, one: Generation) -> GenerationFacts:
     grown = [version for version in record.lineage.versions if version.generation == one.number]
     parent = one.diagnose.parent if one.diagnose else next((v.parent for v in grown), None)
-    check = one.check
+    check, harness = one.check, harness_before(record.lineage, parent)
     return GenerationFacts(
         number=one.number,
         parent=parent,
@@ -102,9 +108,12 @@ def generation_facts(record: Record, one: Generation) -> GenerationFacts:
         check=f"version {check.version} measured again: {check.rate:.3f}, before {check.before:.3f}"
         if check
         else "",
-        attempts=attempts_of(record, one, parent),
+        attempts=attempts_of(record, one, harness),
         words=written(one.tests.words) if one.tests else "",
-        tried=tuple((tried, trained_as(grown, tried)) for tried in one.tests.tried)
+        tried=tuple(
+            (tried, trained_as(grown, tried), sentence(record, tried.patch, harness))
+            for tried in one.tests.tried
+        )
         if one.tests
         else (),
         versions=tuple(version.number for version in grown),
@@ -131,12 +140,8 @@ def learned(one: Generation) -> tuple[str, ...]:
     return tuple(written(words) for words in (*skills, *trials))
 
 
-def attempts_of(record: Record, one: Generation, parent: int | None) -> tuple[Attempt, ...]:
+def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tuple[Attempt, ...]:
     """Every time that the engineers were asked in a generation."""
-    harness = harness_before(record.lineage, parent)
-    incumbent = None
-    if harness and record.domain:
-        incumbent = record.domain.space.project(harness.knobs)
     return tuple(
         Attempt(
             number,
@@ -147,7 +152,7 @@ def attempts_of(record: Record, one: Generation, parent: int | None) -> tuple[At
                 if listed and listed[0].shown
             },
             tuple(
-                said_by(record, name, proposal, incumbent)
+                said_by(record, name, proposal, harness)
                 for name, listed in asked.proposals.items()
                 for proposal in listed
             ),
@@ -156,23 +161,39 @@ def attempts_of(record: Record, one: Generation, parent: int | None) -> tuple[At
     )
 
 
-def said_by(record: Record, name: str, proposal: Proposal, incumbent: Knobs | None) -> Said:
+def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | None) -> Said:
     """One proposal, with what it came to."""
     patch = proposal.patch
+    said = proposal.words or (patch.hypothesis if patch else "")
     asked, idle, moved = list[Asked](), 0, list[Asked]()
-    if patch and patch.factor == "knobs" and isinstance(patch.value, Mapping) and incumbent:
-        asked, idle, moved = projected(record, patch.value, incumbent)
+    if patch and patch.factor == "knobs" and harness and record.domain:
+        incumbent = record.domain.space.project(harness.knobs)
+        if after := applied(record, patch.value, incumbent):
+            asked, idle, moved = projected(patch.value, incumbent, after)
+            patch = patch.model_copy(update={"value": dict(after)})
     return Said(
         engineer=written(name),
         factor=written(patch.factor) if patch else "",
-        value=brief(patch.value, 400) if patch and patch.factor != "knobs" else "",
+        changed=sentence(record, patch, harness) if patch else "",
         expected=expected(patch) if patch else "",
-        explanation=written(proposal.words or (patch.hypothesis if patch else "")),
+        explanation=in_words(said),
+        answer=written(said) if is_table(said) else "",
         failure=written(proposal.failure),
         asked=tuple(asked[:MOST_ASKED]),
         more=idle + max(0, len(asked) - MOST_ASKED),
         moved=tuple(moved),
     )
+
+
+def sentence(record: Record, patch: Patch, harness: Harness | None) -> str:
+    """What a patch changes of a harness."""
+    space = record.domain.space if record.domain else None
+    return written(patch_words(patch, harness or Harness(), space))
+
+
+def in_words(said: str) -> str:
+    """What an engineer said, if it is for people."""
+    return "" if is_table(said) else written(said)
 
 
 def expected(patch: Patch) -> str:
@@ -181,16 +202,20 @@ def expected(patch: Patch) -> str:
     return written(f"{patch.metric} {patch.direction}{least}")
 
 
+def applied(record: Record, values: Any, incumbent: Knobs) -> Knobs | None:
+    """The knobs that a proposal came to, if it can be applied."""
+    try:
+        return apply(values, incumbent, record.lineage.plan.reach)
+    except (CoevolveError, AttributeError, TypeError, ValueError) as error:
+        record.trouble(f"a proposal of knobs cannot be applied: {written(error)[:200]}")
+        return None
+
+
 def projected(
-    record: Record, values: Mapping[str, Any], incumbent: Knobs
+    values: Mapping[str, Any], incumbent: Knobs, after: Knobs
 ) -> tuple[list[Asked], int, list[Asked]]:
     """What was asked of each knob and what it came to; how many of those asked for are not in use;
     what moved besides."""
-    try:
-        after = apply(values, incumbent, record.lineage.plan.reach)
-    except (CoevolveError, TypeError, ValueError) as error:
-        record.trouble(f"a proposal of knobs cannot be applied: {written(error)[:200]}")
-        return [], 0, []
     used = {knob.name for knobs in (incumbent, after) for knob in knobs.in_use()}
     wishes = {
         name: brief(value)

@@ -15,6 +15,8 @@ from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 from coevolve.dashboard import charts, numbers
 from coevolve.dashboard.facts import Facts, facts_of
+from coevolve.dashboard.helped import foretold
+from coevolve.dashboard.proposals import in_words
 from coevolve.dashboard.text import written
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ def templates() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(numbers.FILTERS | charts.FILTERS, written=written)
+    environment.filters.update(
+        numbers.FILTERS | charts.FILTERS, written=written, in_words=in_words, foretold=foretold
+    )
     return environment
 
 

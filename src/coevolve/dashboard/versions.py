@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.task import Label
-from coevolve.dashboard.headline import rate_of
 from coevolve.dashboard.knobs import harness_before
 from coevolve.dashboard.numbers import in_points, label
-from coevolve.dashboard.proposals import expected
+from coevolve.dashboard.proposals import expected, in_words
 from coevolve.dashboard.record import Record
+from coevolve.dashboard.standing import compared_with, rate_of
 from coevolve.dashboard.text import Line, as_text, diff, written
 from coevolve.domains.base import Domain
+from coevolve.domains.change import version_words
 from coevolve.engineers.breakdown import carrying
 from coevolve.engines.base import Result
 from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.falls import Fall
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import str_key
 from coevolve.harness.backtest import Backtest
@@ -52,7 +54,7 @@ class VersionFacts(NamedTuple):
     version: Version
     author: str
     changed: str
-    """What it changes, in a few words."""
+    """What it changes, in a sentence."""
     hypothesis: str
     expected: str
     """What its patch is to move."""
@@ -62,6 +64,11 @@ class VersionFacts(NamedTuple):
     trained: Result | None
     dev: Rate | None
     gate: Rate | None
+    """Of valid answers."""
+    optimal: Rate | None
+    """The same of optimal ones."""
+    falls: tuple[Fall, ...]
+    """What it is worse at than the first policy."""
     judged: Gate | None
     words: str
     """What the gate said."""
@@ -75,6 +82,12 @@ class VersionFacts(NamedTuple):
     @property
     def number(self) -> int:
         return self.version.number
+
+    @property
+    def label(self) -> str:
+        """What it changes, in a word or two."""
+        patch = self.version.patch
+        return patch.factor if patch else self.changed.removeprefix("nothing: ")
 
     @property
     def verdict(self) -> str:
@@ -94,14 +107,16 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
     return VersionFacts(
         version=version,
         author=written(version.author),
-        changed=changed(version),
-        hypothesis=written(patch.hypothesis) if patch else "",
+        changed=changed(record, version),
+        hypothesis=in_words(patch.hypothesis) if patch else "",
         expected=expected(patch) if patch else "",
         diffs=diffs_of(record, version),
         backtest=backtest_of(lineage, version),
         trained=result_of(record, node),
         dev=tables[0].rate if tables[0] else None,
         gate=rate_of(gate.scores, lineage.plan) if gate else None,
+        optimal=rate_of(gate.scores, lineage.plan, "optimal") if gate else None,
+        falls=lineage.falls(node),
         judged=gate,
         words=written(in_points(gate.words, gate.change, gate.base.change)) if gate else "",
         against=compared_with(lineage, gate.against) if gate else "",
@@ -111,15 +126,11 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
     )
 
 
-def changed(version: Version) -> str:
-    """What sets a version apart from its parent."""
-    if version.patch:
-        return written(version.patch.factor)
-    if version.merged:
-        return f"versions {' and '.join(map(str, version.merged))} merged"
-    if version.number == 0:
-        return "nothing: the start"
-    return "nothing: a control" if version.control else "nothing: trained on"
+def changed(record: Record, version: Version) -> str:
+    """What sets a version apart from its parent, in a sentence."""
+    before = harness_before(record.lineage, version.parent)
+    space = record.domain.space if record.domain else None
+    return written(version_words(version, before or version.harness, space))
 
 
 def diffs_of(record: Record, version: Version) -> tuple[tuple[str, tuple[Line, ...]], ...]:
@@ -175,13 +186,6 @@ def result_of(record: Record, node: Node) -> Result | None:
     if inside != node.policy and not Path(inside).is_dir():
         record.trouble(f"the checkpoint of version {node.number} is missing: {node.policy}")
     return node.train.result
-
-
-def compared_with(lineage: Lineage, number: int | None) -> str:
-    if number is None:
-        return "the first policy"
-    control = number < len(lineage.nodes) and lineage.versions[number].control
-    return f"control {number}" if control else f"version {number}"
 
 
 def evidence_of(record: Record, tasks: str, all_cells: Sequence[Cell]) -> Evidence | None:

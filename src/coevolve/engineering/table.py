@@ -125,3 +125,9 @@ def read(knobs: Knobs, text: str) -> tuple[Edit, ...]:
             if ACTIONS[said] and row.used:
                 edits.append(Edit.model_validate({"knob": knob.name, "action": ACTIONS[said]}))
     return tuple(edits)
+
+
+def is_table(text: str) -> bool:
+    """Whether a text is such an answer, which says nothing to people."""
+    lines = [line.split() for line in text.strip().split("/")]
+    return all(len(line) > 1 and all(said in ACTIONS for said in line[1:]) for line in lines)

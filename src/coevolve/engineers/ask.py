@@ -6,10 +6,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from coevolve.core.exit import beside
-from coevolve.domains.knobs import Knobs
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer, View, proposal_of
-from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import used
 
@@ -96,21 +94,4 @@ def unusable(proposals: Mapping[str, Sequence[Proposal]]) -> list[str]:
         if failures := [one.failure for one in said if one.failure]:
             count = f"{len(failures)} of {len(said)} proposals cannot be used"
             found.append(f"{name}: {count}: {'; '.join(dict.fromkeys(failures))}"[:MOST_WORDS])
-    return found
-
-
-def described(designs: Sequence[tuple[str, Patch]], incumbent: Knobs) -> dict[str, str]:
-    """What authors designed, for a person: what was said, and all that would change."""
-    found: dict[str, str] = {}
-    for author, patch in designs:
-        same = sum(other == author for other, _ in designs[: len(found)])
-        changes = f"{patch.factor}: {patch.value}"
-        if patch.factor == "knobs":
-            after = incumbent.space.parse(patch.value)
-            changes = "\n".join(
-                f"{name}: {old:.4g} → {new:.4g}"
-                for name, (old, new) in after.difference(incumbent).items()
-            )
-        name = f"{author} {same + 1}" if same else author
-        found[name] = f"{patch.hypothesis}\n{changes}".strip()
     return found

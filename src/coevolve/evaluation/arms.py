@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
+from coevolve.evaluation.falls import Fall, falls
 from coevolve.evaluation.seeds import Change, Mean, change, holm, mean_rate
 from coevolve.harness.comparison import UNTRAINED, Job
 
@@ -61,6 +62,8 @@ class Row(NamedTuple):
     """From the reference, over the seeds that both have; None for the reference itself, and where
     there are several seeds but not two pairs."""
     optimal_change: Change | None
+    falls: dict[str, tuple[Fall, ...]]
+    """What it is worse at than the untrained policy, and than the reference, by their names."""
     p_holm: float | None
     """p of the change of the valid rate, corrected for how many arms are compared."""
     totals: dict[str, float]
@@ -83,11 +86,17 @@ class Row(NamedTuple):
             name: {"valid": valid._asdict(), "optimal": optimal._asdict(), "tasks": n}
             for name, (valid, optimal, n) in self.kinds.items()
         }
+        falls = {
+            name: [{**one._asdict(), "words": one.words} for one in fell]
+            for name, fell in self.falls.items()
+        }
         return {
             **found, "seeds": list(self.seeds), "by_seed": list(self.by_seed), "kinds": kinds,
+            "falls": falls,
         }  # fmt: skip
 
 
+METRICS = ("valid", "optimal")
 TOTALS = (
     "calls", "unusable", "taken", "reverted", "train_rollouts", "probe_rollouts",
     "train_tokens", "tokens",
@@ -100,8 +109,8 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
     found: dict[str, dict[int, ArmResult]] = {}
     for result in results:
         found.setdefault(result.job.arm, {})[result.job.seed] = result
-    against = found.get(reference, {})
-    rows = [row(arm, seeds, against) for arm, seeds in found.items()]
+    others = {name: found.get(name, {}) for name in (UNTRAINED, reference)}
+    rows = [row(arm, seeds, others) for arm, seeds in found.items()]
     compared = [r for r in rows if r.valid_change is not None and r.arm != UNTRAINED]
     corrected = holm([r.valid_change.p for r in compared if r.valid_change])
     by_arm = dict(zip((r.arm for r in compared), corrected, strict=True))
@@ -109,32 +118,29 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
     return sorted(rows, key=lambda r: (r.arm == UNTRAINED, -r.valid.mean))
 
 
-def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResult]) -> Row:
-    """One arm beside the reference."""
+def row(
+    arm: str, found: Mapping[int, ArmResult], others: Mapping[str, Mapping[int, ArmResult]]
+) -> Row:
+    """One arm beside others, the reference last."""
     results = [found[seed] for seed in sorted(found)]
-    both = sorted(found.keys() & against.keys())
-    for seed in both:
-        if found[seed].tasks_hash != against[seed].tasks_hash:
-            raise UserError(
-                f"{found[seed].job.name} and {against[seed].job.name} were measured on different "
-                "tasks; move one of them away, and it is run again"
-            )
-    enough = len(both) > 1 or len(both) == len(found) == len(against)
-    pairs = [(against[seed], found[seed]) for seed in both if enough and found is not against]
+    against = list(others.values())[-1]
+    changes = {name: changes_from(other, found) for name, other in others.items()}
+    change_now = list(changes.values())[-1]
     return Row(
         arm=arm,
         seeds=tuple(sorted(found)),
-        pairs=len(both),
+        pairs=len(found.keys() & against.keys()),
         valid=mean_rate([result.valid for result in results]),
         optimal=mean_rate([result.optimal for result in results]),
         tasks=len(results[0].valid),
         by_seed=tuple(sum(result.valid) / len(result.valid) for result in results),
-        valid_change=change([a.valid for a, _ in pairs], [b.valid for _, b in pairs])
-        if pairs
-        else None,
-        optimal_change=change([a.optimal for a, _ in pairs], [b.optimal for _, b in pairs])
-        if pairs
-        else None,
+        valid_change=change_now.get("valid"),
+        optimal_change=change_now.get("optimal"),
+        falls={
+            name: fell
+            for name, changed in changes.items()
+            if (fell := falls_from(others[name], found, changed))
+        },
         p_holm=None,
         totals={
             name: sum(getattr(result, name) for result in results) / len(results) for name in TOTALS
@@ -148,6 +154,47 @@ def row(arm: str, found: Mapping[int, ArmResult], against: Mapping[int, ArmResul
             for kind in sorted(set.intersection(*(set(one.kinds) for one in results)))
         },
     )
+
+
+def changes_from(
+    against: Mapping[int, ArmResult], found: Mapping[int, ArmResult]
+) -> dict[str, Change]:
+    """By metric, over the seeds that both have; nothing where these are too few."""
+    both = sorted(found.keys() & against.keys())
+    for seed in both:
+        if found[seed].tasks_hash != against[seed].tasks_hash:
+            raise UserError(
+                f"{found[seed].job.name} and {against[seed].job.name} were measured on different "
+                "tasks; move one of them away, and it is run again"
+            )
+    enough = len(both) > 1 or len(both) == len(found) == len(against)
+    if not both or not enough or found is against:
+        return {}
+    return {
+        metric: change(
+            [getattr(against[seed], metric) for seed in both],
+            [getattr(found[seed], metric) for seed in both],
+        )
+        for metric in METRICS
+    }
+
+
+def falls_from(
+    against: Mapping[int, ArmResult], found: Mapping[int, ArmResult], changes: Mapping[str, Change]
+) -> tuple[Fall, ...]:
+    """What an arm is worse at, by the rule of its own plan."""
+    if not changes:
+        return ()
+    both = sorted(found.keys() & against.keys())
+    plan = found[both[0]].job.plan
+    before, after = (
+        {
+            metric: mean_rate([getattr(side[seed], metric) for seed in both]).mean
+            for metric in METRICS
+        }
+        for side in (against, found)
+    )
+    return falls(before, after, changes, plan.objective.protect, plan.gate.margin)
 
 
 def of_kind(result: ArmResult, values: Sequence[float], kind: str) -> list[float]:

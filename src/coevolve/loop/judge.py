@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Health, readings_at
 from coevolve.evaluation.gate import (
     NO_SPREAD,
@@ -9,6 +10,7 @@ from coevolve.evaluation.gate import (
     Ruling,
     Side,
     better,
+    change_of,
     compared,
     higher,
     no_worse_than_best,
@@ -19,7 +21,7 @@ from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
 from coevolve.store.paths import version_place
-from coevolve.store.phases import Beside, Best, Gate, Scores
+from coevolve.store.phases import RATES, Beside, Best, Gate, Scores
 
 
 def judge(run: Run, versions: Sequence[Version]) -> None:
@@ -28,9 +30,25 @@ def judge(run: Run, versions: Sequence[Version]) -> None:
         place = version_place(version.number)
         verdict = run.phase(place, "gate", lambda one=version: judged(run, one))  # type: ignore[misc]
         run.say(f"version {version.number}: {verdict.words}")
+        say_rates(run, version.number)
         facts = {"verdict": verdict.words, "policy": run.lineage.policy(version.number)}
         note = approve(run, place, "completion", facts)
         run.note = "\n".join(filter(None, (run.note, note)))
+
+
+def say_rates(run: Run, number: int) -> None:
+    """Both rates of a version beside the first policy's, and what fell."""
+    node, base = run.lineage.nodes[number], run.lineage.base
+    assert node.gate
+    assert base
+    scores = node.gate.scores
+    rates = ", ".join(
+        f"{metric} {rate:.1%} (untrained {base.mean(metric):.1%})"
+        for metric, rate in scores.rates.items()
+    )
+    run.say(f"version {number}: {rates}, n {scores.n}")
+    for fall in run.lineage.falls(node):
+        run.say(f"version {number}: beware: {fall.words}")
 
 
 def judged(run: Run, version: Version) -> Gate:
@@ -57,7 +75,8 @@ def judged(run: Run, version: Version) -> Gate:
     scores = done(run, version.number).gate
     # A checkpoint is compared here, and not what its patch does: only evaluation has noise.
     apart = rules._replace(among=version.number + 1, spread=NO_SPREAD)
-    beside = better(side(run, health, None), after, apart)
+    first = side(run, health, None)
+    beside = better(first, after, apart)
     if found.kept and control is not None:
         words = f"{words}; beside the untrained policy {beside.change.words}"
     return Gate(
@@ -67,6 +86,8 @@ def judged(run: Run, version: Version) -> Gate:
         against=against,
         change=found.change,
         protected=found.protected,
+        metrics=changes_of(before.gate, after.gate, run.plan.seed),
+        since=since(run, version, after),
         broken=found.broken,
         blocking=tuple(after.blocking),
         moved=found.moved,
@@ -76,10 +97,26 @@ def judged(run: Run, version: Version) -> Gate:
             better=beside.kept,
             words=beside.words.removeprefix(f"{beside.verdict}: "),
             change=beside.change,
+            metrics=changes_of(first.gate, after.gate, run.plan.seed),
         ),
         best=best_after(run, version, found, scores, beside),
         spent=scores.spent,
     )
+
+
+def changes_of(
+    before: Sequence[Rollout], after: Sequence[Rollout], seed: int
+) -> dict[str, Difference]:
+    """Of every rate that is told, whichever one decides."""
+    return {metric: change_of(before, after, seed, metric) for metric in RATES}
+
+
+def since(run: Run, version: Version, after: Side) -> Difference | None:
+    """What was gained since proposals began to change anything on the way to a version."""
+    unaided = run.lineage.unaided(version.number)
+    if unaided == version.number:
+        return None
+    return change_of(run.gate(unaided), after.gate, run.plan.seed, run.plan.objective.metric)
 
 
 def rules_of(run: Run, version: Version, against: int | None) -> Rules:

@@ -16,7 +16,8 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.diagnostics.health import Diagnosis
 from coevolve.diagnostics.locked import Locked
-from coevolve.engineers.ask import described, proposed, recordable, unusable
+from coevolve.engineering.describe import described
+from coevolve.engineers.ask import proposed, recordable, unusable
 from coevolve.engineers.base import View
 from coevolve.engineers.reach import apply, evenly
 from coevolve.engineers.view import refused_before, view_of

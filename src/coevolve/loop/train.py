@@ -22,6 +22,7 @@ from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.change import version_words
 from coevolve.engineering.lessons import with_lessons
 from coevolve.engines.base import Engine, Observe, Stage
 from coevolve.engines.registry import get_engine
@@ -85,7 +86,10 @@ def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | Non
     jobs = {run.paths.version(one.number): job(run, one) for one in versions} | dict(twins or {})
 
     def trained(number: int) -> Train:
-        run.say(f"version {number}: training on tasks by {run.lineage.versions[number].author}")
+        version, space = run.lineage.versions[number], run.gauge.domain.space
+        words = version_words(version, run.lineage.harness(version.parent), space)
+        what = f"{version.author} changed: {words}" if version.patch else words
+        run.say(f"version {number}: training; {what}")
         do(run.work, jobs)
         return done(run, number).train
 

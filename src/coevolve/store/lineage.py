@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coevolve.core.errors import LedgerError
 from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.falls import Fall, falls
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan, make_plan, merged
@@ -199,6 +200,26 @@ class Lineage:
     def policy(self, number: int | None) -> str:
         """The checkpoint of a version, relative to the run; None: the first policy."""
         return self.plan.policy if number is None else self.nodes[number].policy
+
+    def unaided(self, number: int) -> int | None:
+        """The newest version on the way to one, itself included, that no proposal had changed
+        anything of; None: the first policy."""
+        found: int | None = number
+        at: int | None = number
+        while at is not None:
+            one = self.versions[at]
+            at = one.parent
+            if one.patch or one.merged:
+                found = at
+        return found
+
+    def falls(self, node: Node) -> tuple[Fall, ...]:
+        """What a version is worse at than the first policy, though something else may be better."""
+        if node.gate is None or self.base is None:
+            return ()
+        changes, rule = node.gate.base.metrics, self.plan.gate
+        before, after = self.base.rates, node.gate.scores.rates
+        return falls(before, after, changes, self.plan.objective.protect, rule.margin)
 
     @property
     def controls(self) -> list[Difference]:

@@ -21,10 +21,14 @@ from coevolve.harness.backtest import Backtest
 from coevolve.harness.budget import Spent
 from coevolve.harness.diagnostic import Alarm, DiagnosticTrial, Finding
 from coevolve.harness.patch import Patch
+from coevolve.harness.plan import Metric
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.cells import Case, Cell
+
+RATES: tuple[Metric, ...] = ("valid", "optimal")
+"""Metrics that are shares of attempts; both are told of every checkpoint."""
 
 
 class Phase(Value):
@@ -59,6 +63,11 @@ class Scores(Phase):
     def rate(self) -> Rate:
         """Of valid attempts."""
         return wilson(self.valid, self.n)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Of valid and of optimal attempts."""
+        return {metric: self.mean(metric) for metric in RATES}
 
 
 class Noise(Phase):
@@ -166,6 +175,8 @@ class Beside(Value):
     better: bool
     words: str
     change: Difference
+    metrics: dict[str, Difference] = {}
+    """Of valid and optimal answers, whichever of them is the objective."""
 
 
 class Best(Value):
@@ -189,6 +200,11 @@ class Gate(Phase):
     """Of the objective, task by task."""
     protected: dict[str, Difference] = {}
     """Of the metrics that the objective protects."""
+    metrics: dict[str, Difference] = {}
+    """Of valid and optimal answers, from the same version."""
+    since: Difference | None = None
+    """Of the objective, from the newest version on its way that no proposal had changed anything
+    of; None where none has up to now."""
     broken: dict[str, Difference] = {}
     """Solved buckets, and protected metrics, that fell too far."""
     blocking: tuple[Alarm, ...] = ()

@@ -8,10 +8,13 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
-from coevolve.dashboard.headline import Standing, Tested, best_words, headline_of
-from coevolve.dashboard.numbers import change_words, place_words, rate_words
+from coevolve.dashboard.answers import MetricChange
+from coevolve.dashboard.headline import Tested, headline_of
+from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
+from coevolve.dashboard.standing import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.falls import Fall
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.plan import Plan
 from coevolve.store.approval import Question, waiting
@@ -43,6 +46,10 @@ class Summary(NamedTuple):
     """Of the version that the standing tells of."""
     dev: Rate | None = None
     """Of the newest version that was measured."""
+    metrics: tuple[MetricChange, ...] = ()
+    """Valid and optimal answers, the first policy's and that version's."""
+    falls: tuple[Fall, ...] = ()
+    """What that version is worse at."""
     standing: Standing = NOTHING
     best: str = ""
     """What the run would end with, and why."""
@@ -68,16 +75,19 @@ class Summary(NamedTuple):
     def lines(self) -> dict[str, str]:
         """For a terminal: what a ledger's summary does not say, as far as it is known."""
         asked, test = self.question, self.test
+        tested = test.metrics if test else ()
         found = {
             "kept": f"{self.kept} of {self.judged} judged",
-            "base, gate": rate_words(self.base),
-            "best, gate": rate_words(self.final),
+            "base, gate": both_words([(one.metric, one.before) for one in self.metrics]),
+            "best, gate": both_words([(one.metric, one.after) for one in self.metrics]),
             "change": self.standing.line,
+            "beware": "; ".join(fall.words for fall in self.falls),
             "best": self.best,
             "dev": rate_words(self.dev),
-            "test, first": rate_words(test.first) if test else "",
-            "test, last": rate_words(test.last) if test else "",
+            "test, first": both_words([(one.metric, one.before) for one in tested]),
+            "test, last": both_words([(one.metric, one.after) for one in tested]),
             "test, change": change_words(test.change) if test else "",
+            "test, beware": "; ".join(fall.words for fall in test.falls) if test else "",
             "asks": f"question {asked.number}, {asked.gate} of {place_words(asked.place)}; answer "
             "with `coevolve approve|revise|abort`"
             if asked
@@ -117,6 +127,7 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
         name=run.name, state=state, at=place_words(facts["place"]),
         phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
         **{name: getattr(head, name) for name in same},
+        metrics=head.answers.learned.metrics, falls=head.answers.learned.falls,
         dev=dev_rate(lineage), best=best_words(lineage),
         rollouts=spent.rollouts, tokens=spent.tokens,
         budget={name: (float(used), float(most)) for name, (used, most) in head.spent.items()

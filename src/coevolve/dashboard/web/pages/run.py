@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from coevolve.dashboard.headline import best_words
 from coevolve.dashboard.proposals import GenerationFacts
+from coevolve.dashboard.standing import best_words
 from coevolve.dashboard.text import written
 from coevolve.dashboard.versions import VersionFacts
 from coevolve.dashboard.web.diagram import layout
@@ -50,8 +50,8 @@ def lineage(site: Site, run: RunFolder, address: Address) -> Page:
     if not address.rest:
         values |= {
             "versions": facts.versions,
-            "refused": [(one.number, tried) for one in facts.generations
-                        for tried, version in one.tried if version is None],
+            "refused": [(one.number, tried, changed) for one in facts.generations
+                        for tried, version, changed in one.tried if version is None],
             "best": written(best_words(site.record(run).lineage)),
             "tree": layout([one.version for one in facts.versions]),
         }  # fmt: skip

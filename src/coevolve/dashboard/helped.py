@@ -1,0 +1,251 @@
+"""Did the engineers help: what they changed, what was foretold of it, and what came of it.
+
+Pure functions of the lineage. Invariant: a gain is the engineers' only where something trained as
+long without their change; where nothing did, nothing is claimed.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coevolve.dashboard.numbers import change_words
+from coevolve.dashboard.standing import compared_with, node_at, standing_of
+from coevolve.domains.change import patch_words
+from coevolve.domains.knobs import KnobSpace
+from coevolve.evaluation.difference import TAIL, Difference
+from coevolve.evaluation.spread import Spread
+from coevolve.harness.backtest import Backtest
+from coevolve.harness.patch import Patch
+from coevolve.store.lineage import Generation, Lineage, Node
+from coevolve.store.phases import Tried
+
+COMPARE = "compare it with `fixed`, which trains as long and changes nothing: `coevolve compare`"
+
+
+class Trial(NamedTuple):
+    """One proposed change: what was foretold of it, and what came of it."""
+
+    generation: int
+    version: int | None
+    """None: it was not trained."""
+    author: str
+    changed: str
+    foretold: str
+    """What its backtest predicted."""
+    outcome: Difference | None
+    """Of the objective, from what it is compared with; None where it was not judged."""
+    against: str
+    """What that is."""
+    verdict: str
+    """In one word; refused if it was not trained."""
+    why: str
+    """Of a refusal."""
+
+
+class Gain(NamedTuple):
+    """What some versions gained together, and each of them."""
+
+    versions: int
+    total: Difference
+
+    @property
+    def each(self) -> Difference:
+        found, n = self.total, self.versions
+        shared = {"mean": found.mean / n, "low": found.low / n, "high": found.high / n}
+        return found.model_copy(update=shared)
+
+    @property
+    def words(self) -> str:
+        name = "version" if self.versions == 1 else "versions"
+        return f"{change_words(self.each)} a version ({self.versions} {name})"
+
+
+class Helped(NamedTuple):
+    """Did the engineers help: what became of everything that they proposed."""
+
+    answer: str
+    """yes, no, unclear (no evidence either way) or unknown."""
+    sentence: str
+    counts: dict[str, int]
+    """Proposals: made, unusable, refused, trained, kept."""
+    before: Gain | None
+    """What training gained before the first change that was kept; None where every version begins
+    with the same policy, and where none was kept."""
+    after: Gain | None
+    """What was gained from then on, changes and further training together."""
+    controls: int
+    """Versions trained without a change beside changed ones."""
+    trials: tuple[Trial, ...]
+
+
+def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
+    """Whether proposed changes, and not training alone, made the policy better."""
+    trials = tuple(trials_of(lineage, space))
+    judged = [one for one in trials if one.outcome]
+    counts = counted(lineage)
+    before, after = gains(lineage)
+    if lineage.plan.control or lineage.plan.start_from == "base":
+        answer, words = by_effect(lineage, judged)
+    else:
+        answer, words = by_gain(lineage, judged, before, after)
+    if not judged:
+        answer, words = nothing_judged(lineage, counts)
+    controls = sum(one.control for one in lineage.versions)
+    return Helped(answer, words, counts, before, after, controls, trials)
+
+
+def nothing_judged(lineage: Lineage, counts: dict[str, int]) -> tuple[str, str]:
+    if not counts["made"]:
+        return "unknown", "Not known: nobody has proposed a change yet."
+    if counts["trained"]:
+        return "unknown", "Not known yet: no version with a proposed change has been judged."
+    return "unclear", (
+        f"No evidence that they did: of {several(counts['made'], 'proposal')} none was trained, so "
+        "that whatever was gained is training's."
+    )
+
+
+def by_effect(lineage: Lineage, judged: Sequence[Trial]) -> tuple[str, str]:
+    """Where every change is compared with what trained as long without it."""
+    # The gate of trees allows for the number of versions already.
+    looks = 1 if lineage.plan.accept == "better" else max(1, len(judged))
+    surely = [
+        (one, change) for one in judged
+        if one.outcome and one.verdict == "kept"
+        and (change := Spread().widened(one.outcome, TAIL / looks)).low > 0
+    ]  # fmt: skip
+    if not surely:
+        return "unclear", (
+            f"No evidence that they did: of {several(len(judged), 'trained change')} none was kept "
+            "and better beyond chance than what trained as long without it."
+        )
+    best, change = max(surely, key=lambda pair: pair[1].mean)
+    return "yes", (
+        f"Yes: version {best.version} ({best.changed}) came out {change_words(change)} from "
+        f"{best.against}, which trained as long without that change; {len(surely)} of "
+        f"{len(judged)} trained changes did better beyond chance."
+    )
+
+
+def by_gain(
+    lineage: Lineage, judged: Sequence[Trial], before: Gain | None, after: Gain | None
+) -> tuple[str, str]:
+    """Where training goes on, so that changes and further training cannot be told apart."""
+    if not any(one.verdict == "kept" for one in judged):
+        return "unclear", (
+            f"No evidence that they did: of {several(len(judged), 'trained change')} none was "
+            "kept, so that whatever was gained is training's."
+        )
+    if after is None:
+        return (
+            "unclear",
+            "No evidence that they did: what the run ends with has no change of theirs.",
+        )
+    rates = f"before their first kept change {before.words}, " if before else ""
+    rates = f"{rates}since then {after.words}"
+    if after.total.high < 0:
+        return "no", f"No: since their first kept change it became worse: {rates}."
+    if after.total.low <= 0:
+        why = "since their first kept change nothing was gained beyond chance"
+        return "unclear", f"No evidence that they did: {why} ({rates})."
+    return "unclear", (
+        f"This run alone cannot tell: {rates}, but training went on as well. To know, {COMPARE}."
+    )
+
+
+def several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def counted(lineage: Lineage) -> dict[str, int]:
+    """What became of all proposals; who asks for no change proposes nothing."""
+    said = [
+        proposal
+        for generation in lineage.generations
+        for asked in generation.proposed
+        for listed in asked.proposals.values()
+        for proposal in listed
+        if proposal.patch or proposal.failure
+    ]
+    patched = [one for one in lineage.versions if one.patch]
+    tried = [one for each in lineage.generations if each.tests for one in each.tests.tried]
+    return {
+        "made": len(said),
+        "unusable": sum(one.patch is None for one in said),
+        "refused": sum(bool(one.refused) for one in tried),
+        "trained": len(patched),
+        "kept": sum(one.verdict == "kept" for one in patched),
+    }
+
+
+def gains(lineage: Lineage) -> tuple[Gain | None, Gain | None]:
+    """What was gained before the first proposed change that was kept, and since."""
+    first = next((one for one in lineage.versions if one.patch and one.verdict == "kept"), None)
+    told = node_at(lineage, standing_of(lineage).told)
+    if first is None or lineage.plan.start_from == "base":
+        return None, None
+    judged = [one.number for one in lineage.versions if one.verdict and not one.control]
+    earlier = sum(number < first.number for number in judged)
+    start = node_at(lineage, lineage.unaided(first.number))
+    before = start.gate.base.change if start and start.gate else None
+    since = told.gate.since if told and told.gate else None
+    return (
+        Gain(earlier, before) if before and earlier else None,
+        Gain(len(judged) - earlier, since) if since else None,
+    )
+
+
+def trials_of(lineage: Lineage, space: KnobSpace | None) -> list[Trial]:
+    """Every patch that was tried, in order."""
+    found = []
+    for generation in lineage.generations:
+        for tried in generation.tests.tried if generation.tests else ():
+            node = trained_as(lineage, generation, tried)
+            found.append(trial_of(lineage, generation, tried, node, space))
+    return found
+
+
+def trained_as(lineage: Lineage, generation: Generation, tried: Tried) -> Node | None:
+    """The version that a patch of a generation was trained as."""
+    if tried.refused:
+        return None
+    same = (
+        node for node in lineage.nodes
+        if node.version.generation == generation.number
+        and (node.version.author, node.version.patch) == (tried.author, tried.patch)
+    )  # fmt: skip
+    return next(same, None)
+
+
+def trial_of(
+    lineage: Lineage, generation: Generation, tried: Tried, node: Node | None,
+    space: KnobSpace | None,
+) -> Trial:  # fmt: skip
+    parent = generation.diagnose.parent if generation.diagnose else None
+    gate = node.gate if node else None
+    verdict = "refused" if node is None else node.version.verdict or "not judged"
+    return Trial(
+        generation.number,
+        node.number if node else None,
+        tried.author,
+        patch_words(tried.patch, lineage.harness(parent), space),
+        foretold(tried.patch, tried.backtest),
+        gate.change if gate else None,
+        compared_with(lineage, gate.against) if gate else "",
+        verdict,
+        "" if node else tried.refused or "a person sent it back",
+    )
+
+
+def foretold(patch: Patch, backtest: Backtest | None) -> str:
+    """What a backtest predicted."""
+    if backtest is None:
+        return "not tried"
+    gain = backtest.measures.get("gain")
+    if gain is None:
+        if backtest.prediction == "unclear":
+            return "could not tell"
+        return f"{patch.metric.replace('_', ' ')} {backtest.prediction}"
+    words = f"gain {100 * gain.value:+.0f} %"
+    if gain.low is not None and gain.high is not None:
+        words = f"{words} [{100 * gain.low:+.0f}, {100 * gain.high:+.0f}]"
+    return f"{words}, n {gain.n}"
