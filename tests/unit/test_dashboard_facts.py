@@ -108,7 +108,8 @@ def test_whether_engineers_helped_is_told_apart_from_training(facts: Facts, tree
     assert helped.before.total.mean == pytest.approx(1 / 3)
     assert helped.after.each == helped.after.total  # one version
     assert helped.after.total.mean == 0
-    assert helped.counts == {"made": 4, "unusable": 2, "refused": 0, "trained": 2, "kept": 1}
+    assert helped.counts == {"made": 4, "unusable": 2, "refused": 0, "passed over": 0,
+                             "trained": 2, "kept": 1}  # fmt: skip
     assert [(one.version, one.verdict) for one in helped.trials] == [(1, "reverted"), (2, "kept")]
     assert "more cells that are holes on 3x3 boards" in helped.trials[0].changed
     helped = facts_of(tree).headline.answers.helped

@@ -8,7 +8,7 @@ import pytest
 from arms import comparison
 from scipy import stats
 
-from coevolve.cli.comparison_table import cells, how
+from coevolve.cli.comparison_table import cells, how, warnings
 from coevolve.core.errors import UserError
 from coevolve.evaluation.arms import ArmResult, table
 from coevolve.evaluation.forest import caption, draw_forest
@@ -117,6 +117,28 @@ def test_the_table_is_sorted_and_paired_by_the_seeds_that_both_have() -> None:
     assert corrected is not None
     assert corrected >= found["better"].valid_change.p
     assert found["untrained"].p_holm is None
+
+
+def test_an_arm_that_trades_optimal_for_valid_answers_is_named() -> None:
+    found = results(ARMS)
+    worse = [
+        one.model_copy(update={"optimal": tuple(outcomes(0.05)[0])})
+        if one.job.arm == "better"
+        else one
+        for one in found
+    ]
+    rows = {row.arm: row for row in table(worse, "fixed")}
+    falls = rows["better"].falls
+    assert {name: [one.metric for one in fell] for name, fell in falls.items()} == {
+        "untrained": ["optimal"], "fixed": ["optimal"],
+    }  # fmt: skip
+    (fall,) = falls["fixed"]
+    assert (fall.before, fall.after, fall.n) == pytest.approx((0.2233333, 0.05, 3))
+    assert rows["untrained"].falls.keys() <= {"fixed"}
+    lines = warnings(list(rows.values()))
+    assert any("better, beside fixed: optimal fell from 22.3 % to 5.0 %" in one for one in lines)
+    assert rows["better"].as_json()["falls"]["fixed"][0]["metric"] == "optimal"
+    assert cells(rows["better"])["optimal - {reference}"].startswith("-17.3 [")
 
 
 def test_other_tasks_are_not_compared() -> None:

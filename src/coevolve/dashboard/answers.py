@@ -75,7 +75,9 @@ def learned_by(lineage: Lineage) -> Learned:
     told = node_at(lineage, standing.told)
     answer, sentence = gate_answer(lineage, standing)
     after = told.gate.scores if told and told.gate else None
-    changes = told.gate.base.metrics if told and told.gate else {}
+    changes = dict[str, Difference](told.gate.base.metrics) if told and told.gate else {}
+    if standing.change:  # which allows for the choice among all versions
+        changes[lineage.plan.objective.metric] = standing.change
     metrics = tuple(
         MetricChange(
             one, rate_of(lineage.base, lineage.plan, one), rate_of(after, lineage.plan, one),

@@ -7,7 +7,7 @@ long without their change; where nothing did, nothing is claimed.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import change_words
+from coevolve.dashboard.numbers import change_words, points
 from coevolve.dashboard.standing import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
@@ -36,7 +36,7 @@ class Trial(NamedTuple):
     against: str
     """What that is."""
     verdict: str
-    """In one word; refused if it was not trained."""
+    """In one word; refused, or passed over for others, if it was not trained."""
     why: str
     """Of a refusal."""
 
@@ -55,8 +55,11 @@ class Gain(NamedTuple):
 
     @property
     def words(self) -> str:
-        name = "version" if self.versions == 1 else "versions"
-        return f"{change_words(self.each)} a version ({self.versions} {name})"
+        each = self.each
+        return (
+            f"{points(each.mean)} points per version [{points(each.low)}, {points(each.high)}] "
+            f"({several(self.versions, 'version')}, n {each.n})"
+        )
 
 
 class Helped(NamedTuple):
@@ -66,7 +69,7 @@ class Helped(NamedTuple):
     """yes, no, unclear (no evidence either way) or unknown."""
     sentence: str
     counts: dict[str, int]
-    """Proposals: made, unusable, refused, trained, kept."""
+    """Proposals: made, unusable, refused, passed over for others, trained, kept."""
     before: Gain | None
     """What training gained before the first change that was kept; None where every version begins
     with the same policy, and where none was kept."""
@@ -171,7 +174,8 @@ def counted(lineage: Lineage) -> dict[str, int]:
     return {
         "made": len(said),
         "unusable": sum(one.patch is None for one in said),
-        "refused": sum(bool(one.refused) for one in tried),
+        "refused": sum(untrained(one) == "refused" for one in tried),
+        "passed over": sum(untrained(one) == "passed over" for one in tried),
         "trained": len(patched),
         "kept": sum(one.verdict == "kept" for one in patched),
     }
@@ -222,7 +226,7 @@ def trial_of(
 ) -> Trial:  # fmt: skip
     parent = generation.diagnose.parent if generation.diagnose else None
     gate = node.gate if node else None
-    verdict = "refused" if node is None else node.version.verdict or "not judged"
+    verdict = untrained(tried) if node is None else node.version.verdict or "not judged"
     return Trial(
         generation.number,
         node.number if node else None,
@@ -234,6 +238,13 @@ def trial_of(
         verdict,
         "" if node else tried.refused or "a person sent it back",
     )
+
+
+def untrained(tried: Tried) -> str:
+    """What became of a patch that was not trained."""
+    if not tried.refused:
+        return "sent back"
+    return "passed over" if tried.backtest and tried.backtest.passed else "refused"
 
 
 def foretold(patch: Patch, backtest: Backtest | None) -> str:

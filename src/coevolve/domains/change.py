@@ -32,7 +32,9 @@ def patch_words(patch: Patch, before: Harness, space: KnobSpace | None) -> str:
     old, new = flat(before).get(patch.factor), patch.value
     if patch.factor != "knobs":
         name = patch.factor.removeprefix("recipe.").replace("_", " ")
-        return f"{name} {brief(old)} → {brief(new)}"
+        if isinstance(old, int | float) and isinstance(new, int | float):
+            return f"{name} {brief(old)} → {brief(new)}"
+        return f"{name} {brief(new)}, before: {brief(old)}"
     if not isinstance(new, Mapping):
         return "knobs that cannot be read"
     if space is None:

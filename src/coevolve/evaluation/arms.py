@@ -109,7 +109,7 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
     found: dict[str, dict[int, ArmResult]] = {}
     for result in results:
         found.setdefault(result.job.arm, {})[result.job.seed] = result
-    others = {name: found.get(name, {}) for name in (UNTRAINED, reference)}
+    others = {name: found.get(name, {}) for name in (reference, UNTRAINED)}
     rows = [row(arm, seeds, others) for arm, seeds in found.items()]
     compared = [r for r in rows if r.valid_change is not None and r.arm != UNTRAINED]
     corrected = holm([r.valid_change.p for r in compared if r.valid_change])
@@ -121,21 +121,20 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
 def row(
     arm: str, found: Mapping[int, ArmResult], others: Mapping[str, Mapping[int, ArmResult]]
 ) -> Row:
-    """One arm beside others, the reference last."""
+    """One arm beside others, the reference first."""
     results = [found[seed] for seed in sorted(found)]
-    against = list(others.values())[-1]
+    reference = next(iter(others))
     changes = {name: changes_from(other, found) for name, other in others.items()}
-    change_now = list(changes.values())[-1]
     return Row(
         arm=arm,
         seeds=tuple(sorted(found)),
-        pairs=len(found.keys() & against.keys()),
+        pairs=len(found.keys() & others[reference].keys()),
         valid=mean_rate([result.valid for result in results]),
         optimal=mean_rate([result.optimal for result in results]),
         tasks=len(results[0].valid),
         by_seed=tuple(sum(result.valid) / len(result.valid) for result in results),
-        valid_change=change_now.get("valid"),
-        optimal_change=change_now.get("optimal"),
+        valid_change=changes[reference].get("valid"),
+        optimal_change=changes[reference].get("optimal"),
         falls={
             name: fell
             for name, changed in changes.items()
