@@ -170,6 +170,10 @@ def test_knobs_are_told_by_their_largest_changes() -> None:
     assert knob_words(before, after, 9).endswith(
         "more cells that are holes on 3x3 boards (20 % → 30 %)"
     )
+    holes = SPACE.project({f"size{size}.hole_ratio": 0.25 for size in range(3, 11)})
+    assert knob_words(SPACE.defaults(), holes) == (
+        "more cells that are holes on 3x3 boards (20 % → 25 %) and 7 like it"
+    )
     idle = SPACE.parse({"size20.hole_ratio": 0.1})
     assert knob_words(SPACE.defaults(), idle) == "no knob that is in use"
     for digits, value in (("50 % → 51 %", 0.51), ("50.0 % → 50.4 %", 0.504)):

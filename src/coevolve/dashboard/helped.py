@@ -149,7 +149,7 @@ def by_gain(
         return "no", f"No: since their first kept change it became worse: {rates}."
     if after.total.low <= 0:
         why = "since their first kept change nothing was gained beyond chance"
-        return "unclear", f"No evidence that they did: {why} ({rates})."
+        return "unclear", f"No evidence that they did: {why} ({rates}). To know, {COMPARE}."
     return "unclear", (
         f"This run alone cannot tell: {rates}, but training went on as well. To know, {COMPARE}."
     )

@@ -45,24 +45,26 @@ def patch_words(patch: Patch, before: Harness, space: KnobSpace | None) -> str:
 
 def knob_words(before: Knobs, after: Knobs, most: int = MOST) -> str:
     """The largest changes from one setting of the knobs to another: of shares, and of what hangs on
-    them as far as its share goes."""
+    them as far as its share goes. What hangs on several shares and moves alike is one change."""
     used = {knob.name: knob for one in (before, after) for knob in one.in_use()}
     pairs = {name: pair for name, pair in after.difference(before).items() if name in used}
     owners = {one.prefix: one.name for one in before.space.knobs.values() if one.group}
-
-    def size(name: str) -> float:
-        knob, (old, new) = used[name], pairs[name]
+    sizes, alike = dict[str, float](), dict[tuple[str, bool], list[str]]()
+    for name, (old, new) in pairs.items():
+        knob = used[name]
         owner = None if knob.group else owners.get(knob.prefix)
         share = max(before[owner], after[owner]) if owner else 1.0
-        return share * abs(new - old) / (knob.high - knob.low)
-
-    ranked = sorted(pairs, key=size, reverse=True)
+        sizes[name] = share * abs(new - old) / (knob.high - knob.low)
+        alike.setdefault((knob.suffix if owner else name, new > old), []).append(name)
+    ranked = sorted(alike.values(), key=lambda names: -sum(sizes[name] for name in names))
     told = list[str]()
-    for name in ranked[:most]:
+    for names in ranked[:most]:
+        name = max(names, key=lambda one: sizes[one])
         words = one_change(used[name], *pairs[name])
-        again = any(f" {TASKS} " in one for one in told)  # "more tasks with 4 agents, fewer with 2"
-        told.append(words.replace(f" {TASKS} ", " ", 1) if again else words)
-    rest = len(ranked) - len(told)
+        if any(f" {TASKS} " in one for one in told):  # "more tasks with 4 agents, fewer with 2"
+            words = words.replace(f" {TASKS} ", " ", 1)
+        told.append(f"{words} and {len(names) - 1} like it" if len(names) > 1 else words)
+    rest = sum(map(len, ranked[most:]))
     told += [f"and {rest} smaller change{'s' * (rest > 1)}"] if rest else []
     return ", ".join(told) or "no knob that is in use"
 
