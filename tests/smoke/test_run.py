@@ -43,7 +43,13 @@ def test_a_run_goes_through_its_versions_and_is_found_done(tmp_path: Path) -> No
     assert sum(cell["n"] for cell in trained["cells"]) == 8  # 2 tasks, 4 attempts
     assert sum(cell["groups"] for cell in trained["cells"]) == 2
     assert facts_of("resume", folder) == facts
-    assert facts_of("status", folder)["state"] == "done"
+    status = facts_of("status", folder)
+    assert status["state"] == "done"
+    assert [one["metric"] for one in status["answers"]["learned"]["metrics"]] == [
+        "valid",
+        "optimal",
+    ]
+    assert status["answers"]["helped"]["counts"]["made"] > 0
     other = coevolve("run", str(tmp_path / "small.toml"), "-o", str(folder), "--seed", "9")
     assert other.returncode == 2
     assert "seed" in other.stderr

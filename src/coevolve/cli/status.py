@@ -20,6 +20,7 @@ UNFINISHED = {"broken off": "", "failed": "", "waiting": "nobody runs it: answer
 
 def status(folder: Run, as_json: AsJson = False) -> None:
     """Where a run stands: state, version, phase, what it gained, what is left, time by phase."""
+    from coevolve.cli.show import visible
     from coevolve.dashboard.facts import plain
     from coevolve.dashboard.web.folders import RunFolder
     from coevolve.dashboard.web.summary import read
@@ -35,7 +36,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         print(json.dumps({**plain(summary), **facts, "faults": faults, "answers": plain(answers)}))
         return
     for line in answers.lines if answers else ():
-        print(line)
+        print(visible(line))
     for name, value in {**facts, **summary.lines()}.items():
         words = (
             ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value

@@ -14,7 +14,9 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.evaluation.difference import TAIL, Difference
 from coevolve.evaluation.spread import Spread
 from coevolve.harness.backtest import Backtest
+from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.loop.backtest import NOT_NEEDED
 from coevolve.store.lineage import Generation, Lineage, Node
 from coevolve.store.phases import Tried
 
@@ -139,10 +141,8 @@ def by_gain(
             "kept, so that whatever was gained is training's."
         )
     if after is None:
-        return (
-            "unclear",
-            "No evidence that they did: what the run ends with has no change of theirs.",
-        )
+        why = "what the run ends with has no change of theirs"
+        return "unclear", f"No evidence that they did: {why}."
     rates = f"before their first kept change {before.words}, " if before else ""
     rates = f"{rates}since then {after.words}"
     if after.total.high < 0:
@@ -225,13 +225,15 @@ def trial_of(
     space: KnobSpace | None,
 ) -> Trial:  # fmt: skip
     parent = generation.diagnose.parent if generation.diagnose else None
+    before = node_at(lineage, parent or 0)  # which may be lost
+    harness = before.version.harness if before else Harness()
     gate = node.gate if node else None
     verdict = untrained(tried) if node is None else node.version.verdict or "not judged"
     return Trial(
         generation.number,
         node.number if node else None,
         tried.author,
-        patch_words(tried.patch, lineage.harness(parent), space),
+        patch_words(tried.patch, harness, space),
         foretold(tried.patch, tried.backtest),
         gate.change if gate else None,
         compared_with(lineage, gate.against) if gate else "",
@@ -242,9 +244,7 @@ def trial_of(
 
 def untrained(tried: Tried) -> str:
     """What became of a patch that was not trained."""
-    if not tried.refused:
-        return "sent back"
-    return "passed over" if tried.backtest and tried.backtest.passed else "refused"
+    return {"": "sent back", NOT_NEEDED: "passed over"}.get(tried.refused, "refused")
 
 
 def foretold(patch: Patch, backtest: Backtest | None) -> str:
