@@ -169,10 +169,13 @@ def test_a_version_that_has_only_begun_says_what_is_not_there(tmp_path: Path) ->
 
 def test_a_tree_says_what_each_version_changed(tmp_path: Path) -> None:
     tree_run(tmp_path / "tree")
-    text = render(facts_of(tmp_path / "tree"))
-    words = "".join(Page(text).words)
-    for factor, _ in PATCHES.values():
-        assert f"Changed{factor}, by rules" in words.replace("\n", "").replace("  ", "")
+    facts = facts_of(tmp_path / "tree")
+    words = "".join(Page(render(facts)).words)
+    patched = [one for one in facts.versions if one.version.patch]
+    assert [one.version.patch.factor for one in patched] == [one for one, _ in PATCHES.values()]
+    assert patched[0].changed == "temperature 1 → 0.7"
+    for one in patched:
+        assert f"Changed{one.changed}, by rules" in words.replace("\n", "").replace("  ", "")
     assert "Nobody" not in words
     assert "less signal" in words  # why one was refused
     assert "+ size5.data_ratio = " in words

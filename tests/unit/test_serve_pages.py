@@ -73,7 +73,7 @@ def test_the_list_and_the_overview_tell_the_same_result(web: TestClient) -> None
         assert overview["final"] == runs[name]["final"]
     assert runs["failed"]["standing"]["change"] is None
     assert "no evidence" in web.get("/").text
-    assert "no evidence" in web.get("/runs/failed").text
+    assert as_json(web, "/runs/failed")["facts"]["answer"] == "unknown"
 
 
 def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> No
     nodes = {one["version"]["number"]: one for one in lineage["versions"]}
     assert {number: one["version"]["verdict"] for number, one in nodes.items()} == VERDICTS
     assert {number: one["version"]["parent"] for number, one in nodes.items()} == PARENTS
-    assert nodes[3]["changed"] == "recipe.group"
-    ((generation, refused),) = lineage["refused"]
+    assert nodes[3]["changed"] == "group 8 → 16"
+    ((generation, refused, _),) = lineage["refused"]
     assert (generation, refused["patch"]["factor"]) == (2, REFUSED[0])
     version = as_json(web, "/runs/deep/tree/lineage/1")["one"]
     assert version["diffs"] == [
@@ -145,7 +145,7 @@ def test_proposals_are_listed_by_generation(web: TestClient) -> None:
     assert [(one["number"], one["parent"], one["versions"]) for one in found] == [
         (1, 0, [1, 2]), (2, 1, [3]), (3, 3, [4]),
     ]  # fmt: skip
-    assert [version for _, version in found[1]["tried"]] == [3, None]
+    assert [version for _, version, _ in found[1]["tried"]] == [3, None]
     page = web.get("/runs/first/proposals").text
     assert "more holes" in page
     assert "had no second idea" in page
@@ -155,7 +155,8 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
     nodes = as_json(web, "/runs/first/lineage")["versions"]
     assert [one["version"]["parent"] for one in nodes] == [None, 0, 0]
     assert [one["version"]["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
-    assert [one["changed"] for one in nodes] == ["nothing: the start", "knobs", "knobs"]
+    holes = "more cells that are holes on 3x3 boards (20 % → 28 %) and 1 like it"
+    assert [one["changed"] for one in nodes] == ["nothing: the start", holes, holes]
     page = web.get("/runs/first/lineage/1").text
     assert "size3.hole_ratio" in page
     assert "more holes" in page
@@ -275,7 +276,7 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert "test -12.6" in web.get("/").text
     facts = as_json(web, "/runs/tree")["facts"]
     assert facts["answer"] == "no"
-    assert "on the test split" in facts["sentence"]
+    assert "on test tasks" in facts["sentence"]
     assert facts["test"]["change"] == change.model_dump()
 
 

@@ -87,7 +87,9 @@ class VersionFacts(NamedTuple):
     def label(self) -> str:
         """What it changes, in a word or two."""
         patch = self.version.patch
-        return patch.factor if patch else self.changed.removeprefix("nothing: ")
+        if patch is None:
+            return self.changed.removeprefix("nothing: ")
+        return written(patch.factor.removeprefix("recipe.").replace("_", " "))
 
     @property
     def verdict(self) -> str:
