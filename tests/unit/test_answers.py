@@ -4,7 +4,7 @@ import pytest
 from synthetic import judged
 
 from coevolve.dashboard.answers import answers_of
-from coevolve.dashboard.helped import foretold
+from coevolve.dashboard.helped import Trial, by_controls, foretold
 from coevolve.domains.change import knob_words, patch_words
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.engineering.table import is_table
@@ -77,9 +77,10 @@ def lineage(gain: float, verdict: str = "kept", refused: str = "", **plan: objec
         (0.00, "kept", {}, "unclear"),
         (-0.05, "kept", {}, "no"),
         (0.05, "reverted", {}, "unclear"),  # nothing of theirs is left
-        (0.05, "kept", {"control": True}, "yes"),
+        (0.05, "kept", {"control": True}, "unclear"),  # one pair may be lucky
         (0.05, "kept", {"start_from": "base", "accept": "better"}, "yes"),
-        (0.01, "kept", {"control": True}, "unclear"),
+        (0.01, "kept", {"start_from": "base", "accept": "better"}, "unclear"),
+        (0.05, "kept", {"start_from": "base"}, "unclear"),  # luck in training was not measured
         (0.05, "pruned", {"start_from": "base", "accept": "better"}, "unclear"),
     ],
 )
@@ -94,6 +95,24 @@ def test_engineers_helped_only_against_what_trained_as_long(
     assert trial.outcome == change(gain)
     assert trial.changed == "temperature 1 → 0.9"
     assert found.helped.counts["kept"] == (verdict == "kept")
+
+
+@pytest.mark.parametrize(
+    ("gains", "answer"),
+    [
+        ((0.05, 0.06, 0.04), "yes"), ((0.05, -0.04, 0.01), "unclear"), ((-0.05, -0.06), "unclear"),
+        ((-0.05, -0.06, -0.04), "no"),
+    ],
+)  # fmt: skip
+def test_every_pair_of_a_change_and_its_control_is_one_observation(
+    gains: tuple[float, ...], answer: str
+) -> None:
+    trials = [
+        Trial(at, at, "rule", "a change", "valid up", change(gain), f"control {at}", "kept", "")
+        for at, gain in enumerate(gains)
+    ]
+    assert by_controls(trials)[0] == answer
+    assert by_controls(trials[:1])[0] == "unclear"
 
 
 def test_the_gain_of_each_version_before_and_after_the_first_change() -> None:

@@ -5,14 +5,15 @@ long without their change; where nothing did, nothing is claimed.
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from coevolve.dashboard.numbers import change_words, points
 from coevolve.dashboard.standing import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
-from coevolve.evaluation.difference import TAIL, Difference
-from coevolve.evaluation.spread import Spread
+from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.seeds import student
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
@@ -20,6 +21,8 @@ from coevolve.loop.backtest import NOT_NEEDED
 from coevolve.store.lineage import Generation, Lineage, Node
 from coevolve.store.phases import Tried
 
+NOTHING = Difference(mean=0.0, low=0.0, high=0.0, p=1.0, n=0)
+UNMEASURED = "luck in training was not measured; set `accept` to better, or `control` to true"
 COMPARE = "compare it with `fixed`, which trains as long and changes nothing: `coevolve compare`"
 
 
@@ -33,14 +36,18 @@ class Trial(NamedTuple):
     changed: str
     foretold: str
     """What its backtest predicted."""
-    outcome: Difference | None
-    """Of the objective, from what it is compared with; None where it was not judged."""
+    outcome: Difference
+    """Of the objective, from what it is compared with; of n 0 where it was not judged."""
     against: str
     """What that is."""
     verdict: str
     """In one word; refused, or passed over for others, if it was not trained."""
     why: str
     """Of a refusal."""
+
+    @property
+    def judged(self) -> bool:
+        return self.outcome.n > 0
 
 
 class Gain(NamedTuple):
@@ -85,20 +92,24 @@ class Helped(NamedTuple):
 def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
     """Whether proposed changes, and not training alone, made the policy better."""
     trials = tuple(trials_of(lineage, space))
-    judged = [one for one in trials if one.outcome]
-    counts = counted(lineage)
+    judged = [one for one in trials if one.judged]
+    counts, plan = counted(lineage), lineage.plan
     before, after = gains(lineage)
-    if lineage.plan.control or lineage.plan.start_from == "base":
-        answer, words = by_effect(lineage, judged)
-    else:
-        answer, words = by_gain(lineage, judged, before, after)
     if not judged:
-        answer, words = nothing_judged(lineage, counts)
+        answer, words = nothing_judged(counts)
+    elif plan.accept == "better" and (plan.control or plan.start_from == "base"):
+        answer, words = by_effect(judged)
+    elif plan.control:
+        answer, words = by_controls(judged)
+    elif plan.start_from == "base":
+        answer, words = "unclear", f"No evidence that they did: {UNMEASURED}."
+    else:
+        answer, words = by_gain(judged, before, after)
     controls = sum(one.control for one in lineage.versions)
     return Helped(answer, words, counts, before, after, controls, trials)
 
 
-def nothing_judged(lineage: Lineage, counts: dict[str, int]) -> tuple[str, str]:
+def nothing_judged(counts: dict[str, int]) -> tuple[str, str]:
     if not counts["made"]:
         return "unknown", "Not known: nobody has proposed a change yet."
     if counts["trained"]:
@@ -109,31 +120,50 @@ def nothing_judged(lineage: Lineage, counts: dict[str, int]) -> tuple[str, str]:
     )
 
 
-def by_effect(lineage: Lineage, judged: Sequence[Trial]) -> tuple[str, str]:
-    """Where every change is compared with what trained as long without it."""
-    # The gate of trees allows for the number of versions already.
-    looks = 1 if lineage.plan.accept == "better" else max(1, len(judged))
-    surely = [
-        (one, change) for one in judged
-        if one.outcome and one.verdict == "kept"
-        and (change := Spread().widened(one.outcome, TAIL / looks)).low > 0
-    ]  # fmt: skip
+def by_effect(judged: Sequence[Trial]) -> tuple[str, str]:
+    """Where better is asked for: intervals that allow for luck in training, and for the number of
+    versions, against a parent or a control that trained as long."""
+    surely = [one for one in judged if one.verdict == "kept" and one.outcome.low > 0]
     if not surely:
         return "unclear", (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was kept "
             "and better beyond chance than what trained as long without it."
         )
-    best, change = max(surely, key=lambda pair: pair[1].mean)
+    best = max(surely, key=lambda one: one.outcome.mean)
     return "yes", (
-        f"Yes: version {best.version} ({best.changed}) came out {change_words(change)} from "
+        f"Yes: version {best.version} ({best.changed}) came out {change_words(best.outcome)} from "
         f"{best.against}, which trained as long without that change; {len(surely)} of "
-        f"{len(judged)} trained changes did better beyond chance."
+        f"{several(len(judged), 'trained change')} did better beyond chance."
     )
 
 
-def by_gain(
-    lineage: Lineage, judged: Sequence[Trial], before: Gain | None, after: Gain | None
-) -> tuple[str, str]:
+def by_controls(judged: Sequence[Trial]) -> tuple[str, str]:
+    """Where no worse is asked for, and controls train beside changes: each pair of trainings is one
+    observation, since a single one may be lucky."""
+    beside: dict[str, list[float]] = {}
+    for one in judged:
+        beside.setdefault(one.against, []).append(one.outcome.mean)
+    effects = [fmean(values) for values in beside.values()]
+    if len(effects) < 2:
+        one = judged[0]
+        return "unclear", (
+            f"No evidence that they did: version {one.version} came out "
+            f"{change_words(one.outcome)} from {one.against}, which trained as long, and one pair "
+            "of trainings cannot tell a change from luck in training."
+        )
+    mean, reach = student(effects)
+    numbers = (
+        f"over {len(effects)} pairs of changes and controls, which trained as long, changes gained "
+        f"{points(mean)} points on average [{points(mean - reach)}, {points(mean + reach)}]"
+    )
+    if mean - reach > 0:
+        return "yes", f"Yes: {numbers}."
+    if mean + reach < 0:
+        return "no", f"No: {numbers}."
+    return "unclear", f"No evidence that they did: {numbers}."
+
+
+def by_gain(judged: Sequence[Trial], before: Gain | None, after: Gain | None) -> tuple[str, str]:
     """Where training goes on, so that changes and further training cannot be told apart."""
     if not any(one.verdict == "kept" for one in judged):
         return "unclear", (
@@ -235,7 +265,7 @@ def trial_of(
         tried.author,
         patch_words(tried.patch, harness, space),
         foretold(tried.patch, tried.backtest),
-        gate.change if gate else None,
+        gate.change if gate else NOTHING,
         compared_with(lineage, gate.against) if gate else "",
         verdict,
         "" if node else tried.refused or "a person sent it back",

@@ -138,7 +138,7 @@ def row(
         falls={
             name: fell
             for name, changed in changes.items()
-            if (fell := falls_from(others[name], found, changed))
+            if arm != UNTRAINED and (fell := falls_from(others[name], found, changed))
         },
         p_holm=None,
         totals={
