@@ -29,7 +29,7 @@ from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
 from coevolve.policies.base import Lazy, Policy
-from coevolve.store.cells import Cell, cells_of, merged
+from coevolve.store.cells import Cell, cells_of
 
 if TYPE_CHECKING:
     from coevolve.policies.models import Loaded
@@ -199,7 +199,7 @@ def needs(drawn: Sequence[Rollout], dev: Sequence[Cell]) -> Numbers:
 
 
 def likeness(one: Mapping[str, Label], other: Mapping[str, Label]) -> float:
-    """1 for the same labels; every label that differs, and every step between numbers, halves it."""
+    """1 for the same labels; each that differs, and each step between numbers, halves it."""
     found = 1.0
     for name, here in one.items():
         there = other.get(name, here)

@@ -158,7 +158,7 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     from coevolve.cli.show import PLAIN, out, visible
     from coevolve.dashboard.answers import answers_of
     from coevolve.domains.change import version_words
-    from coevolve.store.phases import RATES
+    from coevolve.harness.plan import RATES
 
     lineage = view.run(run)
     best = lineage.best

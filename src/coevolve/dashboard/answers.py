@@ -19,8 +19,8 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.falls import Fall
 from coevolve.evaluation.statistics import Rate
+from coevolve.harness.plan import RATES
 from coevolve.store.lineage import Lineage
-from coevolve.store.phases import RATES
 
 NAMES = {"valid": "valid rate", "optimal": "optimal rate", "reward": "mean reward"}
 """Of metrics."""

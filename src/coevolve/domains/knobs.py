@@ -216,6 +216,11 @@ class Knobs(Mapping[str, float]):
     def __repr__(self) -> str:
         return f"Knobs({self.difference(self.space.defaults())})"
 
+    @property
+    def name(self) -> str:
+        """The same for the same values."""
+        return f"{derive(0, *(f'{name}={value!r}' for name, value in self.items())):016x}"
+
     def difference(self, other: "Knobs") -> dict[str, tuple[float, float]]:
         """What changed from `other` to this: name → (before, after)."""
         return {

@@ -24,7 +24,7 @@ from coevolve.evaluation.spread import Spread
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch
-from coevolve.harness.plan import Objective
+from coevolve.harness.plan import RATES, Objective
 from coevolve.harness.rules import GateRule, Protection
 from coevolve.harness.version import Moved, Verdict
 
@@ -224,6 +224,13 @@ def change_of(
     return _change(_paired(before, after), seed, metric=metric)
 
 
+def changes_of(
+    before: Sequence[Rollout], after: Sequence[Rollout], seed: int
+) -> dict[str, Difference]:
+    """Of every rate that is told, whichever one decides."""
+    return {metric: change_of(before, after, seed, metric) for metric in RATES}
+
+
 def moved_by(patch: Patch | None, before: Side, after: Side) -> Moved:
     """What became of the metric that a patch is about."""
     metric = patch.metric if patch else "valid"
@@ -275,3 +282,11 @@ def _protected(pairs: Sequence[Pair], rule: Protection) -> dict[str, list[Pair]]
 def _rate(pairs: Sequence[Pair]) -> Rate:
     """The valid rate before."""
     return rate_of([one for one, _ in pairs])
+
+
+def root(before: Side, after: Side, rules: Rules) -> Ruling:
+    """Where a lineage begins is not judged."""
+    found = compared(before, after, rules)
+    rate = sum(one.outcome.valid for one in after.gate) / len(after.gate)
+    words = f"root: {rate:.1%} of {len(after.gate)} attempts at gate tasks are valid"
+    return found._replace(verdict="root", words=words)

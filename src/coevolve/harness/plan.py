@@ -24,6 +24,8 @@ PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").g
 """Plans that come with the package, by name."""
 
 Metric = Literal["valid", "optimal", "reward"]
+RATES: tuple[Metric, ...] = ("valid", "optimal")
+"""Metrics that are shares of attempts; both are told of every checkpoint."""
 
 
 class Target(Value):

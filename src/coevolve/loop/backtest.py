@@ -43,7 +43,7 @@ def backtest(
     place = generation_place(generation)
     found = run.phase(place, "backtest", partial(tested, run, generation, parent, designs, refused))
     run.say(f"generation {generation}: {found.words}")
-    words = {f"{one.author}, {one.patch.factor}": verdict_of(one) for one in found.tried}
+    words = {f"{one.author}, {one.patch.factor}": one.words for one in found.tried}
     note = approve(run, place, "backtest", {"words": found.words, "backtests": words})
     taken = [] if note else [one for one in found.tried if not one.refused]
     run.note = "\n".join(filter(None, (run.note, note)))
@@ -130,10 +130,6 @@ def tried_of(one: Design, found: Backtest | None, taken: bool) -> Tried:
     )  # fmt: skip
 
 
-def verdict_of(one: Tried) -> str:
-    return one.refused or (one.backtest.words if one.backtest else "taken")
-
-
 def decision(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
     """The decision in words."""
     lines = [
@@ -155,7 +151,7 @@ def tester(
     seed = derive(plan.seed, "engineer", generation - 1)
 
     def probe(knobs: Knobs) -> list[Rollout]:
-        name = f"{generation:02d}-{name_of(knobs)}"
+        name = f"{generation:02d}-{knobs.name}"
         place = run.paths.probes(parent, name)
         found = gauge.probe(policy, knobs, rule, harness.recipe, generation - 1, place)
         drawn[name] = spent_on(found, time.monotonic())
@@ -261,8 +257,3 @@ def merge(run: Run, generation: int) -> list[Version]:
         run.say(f"version {version.number}: merges versions {pair[0]} and {pair[1]}")
         return [grow(run, version)]
     return []
-
-
-def name_of(knobs: Knobs) -> str:
-    """The same for the same values."""
-    return f"{derive(0, *(f'{name}={value!r}' for name, value in knobs.items())):016x}"

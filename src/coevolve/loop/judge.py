@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Health, readings_at
+from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.gate import (
     NO_SPREAD,
     Rules,
@@ -11,9 +11,10 @@ from coevolve.evaluation.gate import (
     Side,
     better,
     change_of,
-    compared,
+    changes_of,
     higher,
     no_worse_than_best,
+    root,
 )
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.version import Version
@@ -21,7 +22,7 @@ from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
 from coevolve.store.paths import version_place
-from coevolve.store.phases import RATES, Beside, Best, Gate, Scores
+from coevolve.store.phases import Beside, Best, Gate, Scores
 
 
 def judge(run: Run, versions: Sequence[Version]) -> None:
@@ -55,7 +56,7 @@ def judged(run: Run, version: Version) -> Gate:
     """The verdict on a version, how it compares to no training, and what is best now."""
     health = run.health([version.patch.metric] if version.patch else [])
     health.check()
-    control = control_of(run, version)
+    control = run.lineage.control_of(version)
     against = version.parent if control is None else control
     rules = rules_of(run, version, against)
     before = side(run, health, against)._replace(gate=run.reference(against))
@@ -67,7 +68,7 @@ def judged(run: Run, version: Version) -> Gate:
     elif run.plan.accept == "better":
         found = better(before, after, rules, version.patch)
     else:
-        best = best_before(run, version)
+        best = run.lineage.best_before(version.number)
         among = 1 + sum(one.valid for one in run.lineage.versions)
         strongest = None if best == against else side(run, health, best)
         found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
@@ -104,13 +105,6 @@ def judged(run: Run, version: Version) -> Gate:
     )
 
 
-def changes_of(
-    before: Sequence[Rollout], after: Sequence[Rollout], seed: int
-) -> dict[str, Difference]:
-    """Of every rate that is told, whichever one decides."""
-    return {metric: change_of(before, after, seed, metric) for metric in RATES}
-
-
 def since(run: Run, version: Version, after: Side) -> Difference | None:
     """What was gained since proposals began to change anything on the way to a version."""
     unaided = run.lineage.unaided(version.number)
@@ -127,36 +121,6 @@ def rules_of(run: Run, version: Version, against: int | None) -> Rules:
     pairs = (*noise.twins, *noise.among) if noise else ()
     spread = spread_of(pairs, run.lineage.controls)
     return Rules(run.plan.gate, run.plan.objective, spread, max(1, among), run.plan.seed)
-
-
-def root(before: Side, after: Side, rules: Rules) -> Ruling:
-    """Where a lineage begins is not judged."""
-    found = compared(before, after, rules)
-    rate = sum(one.outcome.valid for one in after.gate) / len(after.gate)
-    words = f"root: {rate:.1%} of {len(after.gate)} attempts at gate tasks are valid"
-    return found._replace(verdict="root", words=words)
-
-
-def control_of(run: Run, version: Version) -> int | None:
-    """The control of a version's generation, if there is one beside it."""
-    if version.control:
-        return None
-    beside = (
-        one.number for one in run.lineage.versions
-        if one.control and one.generation == version.generation
-    )  # fmt: skip
-    return next(beside, None)
-
-
-def best_before(run: Run, version: Version) -> int | None:
-    """The strongest checkpoint before a version, the first policy included: many small falls must
-    not add up."""
-    base, metric = run.lineage.base, run.plan.objective.metric
-    assert base
-    earlier = [one for one in run.lineage.strongest if one.number < version.number]
-    if not earlier or run.lineage.score(earlier[0]) <= base.mean(metric):
-        return None
-    return earlier[0].number
 
 
 def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside: Ruling) -> Best:

@@ -195,8 +195,7 @@ def retrain(run: Run) -> list[int]:
         if not node.train or Path(run.paths.find(node.policy)).exists():
             continue
         run.say(f"version {node.number}: its checkpoint is gone; training it again")
-        given = job_of(folder, Job)
-        begun = Path(run.paths.find(given.policy)) if given else folder
+        begun = Path(run.paths.find(given.policy if (given := job_of(folder, Job)) else ""))
         lost = not begun.exists() and begun.is_relative_to(run.paths.branch(""))
         for place in (begun.parents[1], folder) if lost else (folder,):
             shutil.rmtree(place / "stage", ignore_errors=True)

@@ -221,6 +221,19 @@ class Lineage:
         before, after = self.base.rates, node.gate.scores.rates
         return falls(before, after, changes, self.plan.objective.protect, rule.margin)
 
+    def best_before(self, number: int) -> int | None:
+        """The strongest checkpoint before a version, the first policy included: many small falls
+        must not add up."""
+        earlier = [one for one in self.strongest if one.number < number]
+        base = self.base.mean(self.plan.objective.metric) if self.base else 0.0
+        return earlier[0].number if earlier and self.score(earlier[0]) > base else None
+
+    def control_of(self, version: Version) -> int | None:
+        """The control of a version's generation, if there is one beside it."""
+        own = [one for one in self.versions if one.generation == version.generation]
+        controls = [one.number for one in own if one.control]
+        return controls[0] if controls and not version.control else None
+
     @property
     def controls(self) -> list[Difference]:
         """Between controls and what they repeat, where every version begins with the first

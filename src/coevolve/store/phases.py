@@ -21,14 +21,11 @@ from coevolve.harness.backtest import Backtest
 from coevolve.harness.budget import Spent
 from coevolve.harness.diagnostic import Alarm, DiagnosticTrial, Finding
 from coevolve.harness.patch import Patch
-from coevolve.harness.plan import Metric
+from coevolve.harness.plan import RATES
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.cells import Case, Cell
-
-RATES: tuple[Metric, ...] = ("valid", "optimal")
-"""Metrics that are shares of attempts; both are told of every checkpoint."""
 
 
 class Phase(Value):
@@ -134,6 +131,10 @@ class Tried(Value):
     """Why it was not trained; empty if it was."""
     backtest: Backtest | None = None
     """None where it was refused without one."""
+
+    @property
+    def words(self) -> str:
+        return self.refused or (self.backtest.words if self.backtest else "taken")
 
 
 class Tests(Phase):
