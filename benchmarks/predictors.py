@@ -1,13 +1,13 @@
 """What predicts how much a setting of the knobs will teach, before it is trained on?
 
     python benchmarks/predictors.py FOLDER [--policy pocket] [--at-once 8] [--quick] [--json FILE]
-    python benchmarks/predictors.py --read FILE ...
+    python benchmarks/predictors.py --table FILE ...
 
 24 settings of the lake's knobs, twelve with a name and twelve drawn, are probed, and trained on
 from the same checkpoint, for 60 steps of 64 x 16 rollouts at 1e-4; what came of it is the rate of
 valid answers to fresh tasks of the target. For each predictor the table has the correlation of its
 number with that rate, over settings, and over how many tasks the number was taken. Wants a GPU:
-about five minutes of an H200 for one checkpoint.
+about five minutes of an H200 for one checkpoint. FOLDER keeps all answers, FILE the numbers.
 """
 
 import argparse
@@ -22,7 +22,9 @@ from typing import Any
 
 import numpy as np
 from gpu import share_gpu
+from scipy.stats import pearsonr, spearmanr
 
+from coevolve.backtests.bets import likeness
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
@@ -42,6 +44,14 @@ EASY = {
     "size6.data_ratio": 0.1,
 }  # fmt: skip
 SIZES = range(3, 11)
+PREDICTORS = {
+    "alive": "share of live groups, 256 tasks x 16",
+    "signal": "variance of rewards within groups, the same",
+    "need": "their spread, by how much the target lacks of such tasks, the same",
+    "gradient": "cosine with the gradient of valid answers to 1,024 dev tasks x 8, the same",
+    "replay": "stored answers to these, weighed by a branch of 10 steps",
+    "branch": "the branch's own answers to them, two to each",
+}
 PARTS = 16
 """Of a setting's probes, with a gradient each."""
 
@@ -241,7 +251,53 @@ def collect(arguments: argparse.Namespace) -> dict[str, Any]:
     names = list(settings())[: 4 if arguments.quick else None]
     with ThreadPoolExecutor(arguments.at_once) as pool:
         rows = list(pool.map(work, names))
-    return {"policy": arguments.policy, "dev": dev, "settings": rows}
+    rows = [numbers(row, dev["groups"]) for row in rows]
+    return {"policy": arguments.policy, "rows": rows}
+
+
+def numbers(row: dict[str, Any], dev: list[dict[str, Any]]) -> dict[str, Any]:
+    """What every predictor says of a setting, and what came of it."""
+    rewards = np.array([group["reward"] for group in row["groups"]])
+    spread, parts = rewards.std(1), np.array(row["gram"])
+    lacking = [(group["labels"], (1 - np.mean(group["valid"])) / len(dev)) for group in dev]
+    need = [sum(part * likeness(group["labels"], labels) for labels, part in lacking)
+            for group in row["groups"]]  # fmt: skip
+    along = np.array(row["dots"]).sum(0).mean()
+    return {
+        "setting": row["name"],
+        "alive": float((np.ptp(rewards, axis=1) > 1e-6).mean()),
+        "signal": float((spread**2).mean()),
+        "need": float((spread * need).mean()),
+        "gradient": float(along / np.sqrt(parts.sum())),
+        "replay": float(np.mean(row["replay"])),
+        "branch": row["branch_valid"],
+        "valid": row["trained_valid"],
+        "optimal": row["trained_optimal"],
+    }
+
+
+def table(found: dict[str, Any]) -> str:
+    """The predictors of one checkpoint, from the best to the worst."""
+    came = [row["valid"] for row in found["rows"]]
+    lines = []
+    for name in PREDICTORS:
+        said = [row[name] for row in found["rows"]]
+        linear, rank = pearsonr(said, came).statistic, spearmanr(said, came)
+        low, high = bootstrapped(said, came)
+        lines.append((rank.statistic, f"{name:10} {linear:5.2f} {rank.statistic:5.2f} "
+                                      f"[{low:.2f}, {high:.2f}]  {PREDICTORS[name]}"))  # fmt: skip
+    ranked = [line for _, line in sorted(lines, reverse=True)]
+    title = f"{found['policy']}: {len(came)} settings, {min(came):.1%} to {max(came):.1%} valid"
+    return "\n".join([title, "                r   rho  95 %", *ranked])
+
+
+def bootstrapped(said: list[float], came: list[float]) -> tuple[float, float]:
+    """The interval of the rank correlation, over settings."""
+    rng, n = np.random.default_rng(0), len(said)
+    picks = rng.integers(n, size=(2_000, n))
+    found = [spearmanr(np.take(said, one), np.take(came, one)).statistic for one in picks]
+    low, high = np.nanquantile(found, (0.025, 0.975))
+    return float(low), float(high)
 
 
 def main() -> None:
@@ -254,15 +310,24 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the same in small, on any machine")
     parser.add_argument("--setting", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path, nargs="+", help="only read numbers, and print them")
     arguments = parser.parse_args()
+    if arguments.table:
+        for file in arguments.table:
+            for found in json.loads(file.read_text())["checkpoints"]:
+                print(table(found), end="\n\n")
+        return
+    if arguments.folder is None:
+        parser.error("give a folder for what is drawn and trained")
     if arguments.setting:
         amount = Measure(arguments.quick)
         found = one_setting(arguments.folder, arguments.policy, arguments.setting, amount)
         (arguments.folder / f"{arguments.setting}.json").write_text(json.dumps(found))
         return
     found = collect(arguments)
+    print(table(found))
     if arguments.json:
-        arguments.json.write_text(json.dumps(found))
+        arguments.json.write_text(json.dumps({"checkpoints": [found]}))
 
 
 if __name__ == "__main__":

@@ -178,6 +178,9 @@ def plan_of(given: Mapping[str, Any]) -> Plan:
     values.pop("trainers", None)
     values["objective"] = {"protect": []}  # they looked at the valid rate alone
     values["gate"] = {"twins": 1, **values.get("gate", {})}  # what there was then by default
+    values["backtest"] = {"by": "signal", **values.get("backtest", {})}
+    values["backtest"].pop("most_forgotten", None)
+    values.setdefault("reach", 0.15)
     return make_plan({**values, "engineers": ["rules" if tree else "fixed"]}, "a golden record")
 
 

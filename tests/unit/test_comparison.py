@@ -106,10 +106,12 @@ def test_probes_are_paid_for_by_training() -> None:
 
 
 def test_expected_rollouts() -> None:
-    untrained, fixed, *_ = comparison().jobs()
+    untrained, fixed, other, *_ = comparison().jobs()
     assert expected(untrained) == (0, 0, 40)
-    # two versions of 2 x 4 x 8; one backtest of up to 7; gate 3 times, dev twice, fresh tasks
-    assert expected(fixed) == (128, 7 * 8 * 2, 3 * 40 + 2 * 24 + 40)
+    # two versions of 2 x 4 x 8; gate 3 times, dev twice, fresh tasks; nobody designs
+    assert expected(fixed) == (128, 0, 3 * 40 + 2 * 24 + 40)
+    # knobs before and after, and what is explored
+    assert expected(other).probe == (2 * 8 + 16) * 2
     target = {"dev": 24, "gate": 40, "samples": 3}
     twice = comparison(plan={"versions": 2, "target": target}).jobs()
     assert [expected(job).measure for job in twice[:2]] == [3 * 40, 3 * (3 * 40 + 2 * 24 + 40)]

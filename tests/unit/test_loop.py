@@ -29,7 +29,6 @@ from coevolve.loop import backtest, begin
 from coevolve.loop.backtest import merge
 from coevolve.loop.create import More, check, create, reopen
 from coevolve.loop.final import final
-from coevolve.loop.judge import check_asked
 from coevolve.loop.learn import proposed
 from coevolve.loop.loop import run_loop
 from coevolve.loop.measure import Gauge
@@ -255,7 +254,10 @@ def test_switched_off_nothing_is_reverted(tmp_path: Path) -> None:
     assert ends_with(lineage, tmp_path / "run") == "random"
 
 
-def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
+def test_proposals_are_recorded_and_stay_within_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.engineers.view.widened", lambda reach, cells: reach)
     run = make_run(tmp_path / "run", scripts=("greedy",) * 3, reach=0.1)
     said: list[str] = []
     run.say = said.append
@@ -271,14 +273,18 @@ def test_proposals_are_recorded_and_stay_within_reach(tmp_path: Path) -> None:
     assert any("saying: 1 of 2 proposals cannot be used" in line for line in said)
 
 
-def test_proposals_of_the_same_knobs_count_once(tmp_path: Path) -> None:
+def test_the_same_knobs_count_once_and_engineers_have_a_ticket_each(
+    tmp_path: Path,
+) -> None:
     run = make_run(tmp_path / "run", scripts=("greedy",))
     run_loop(run)
     said = [change_knobs({"size3.hole_ratio": value}, "so") for value in (0.3, 0.3, 0.1)]
     every = [*said, Proposal(failure="prose"), Proposal()]
     incumbent = LAKE.space.project(run.lineage.versions[0].harness.knobs)
-    designs, refused = screen(run, 0, incumbent, {"one": every, "other": every})
-    assert [one.author for one in designs] == ["one", "one"]
+    view = View(LAKE.space, incumbent, (), {}, reach=1)
+    designs, refused = screen(run, 0, view, {"one": every, "other": every})
+    assert [one.author for one in designs] == ["one", "other"], "each has one design of knobs tried"
+    assert [one.patch.value["size3.hole_ratio"] for one in designs] == [0.3, 0.1]
     assert len(refused) == 4
 
 
@@ -660,10 +666,10 @@ def test_a_run_goes_on_from_its_own_weights_only(
 def test_nothing_is_judged_while_a_blocking_question_cannot_be_asked() -> None:
     questions = load_suite().diagnostics
     fine = Finding(diagnostic=questions["score_change"], error="out of memory")
-    check_asked(Health([], [fine], []))
+    Health([], [fine], []).check()
     bad = Finding(diagnostic=questions["contamination"], error="out of memory")
     with pytest.raises(EvidenceError, match="'contamination' blocks promotion and cannot be asked"):
-        check_asked(Health([], [fine, bad], []))
+        Health([], [fine, bad], []).check()
 
 
 def test_nothing_left_to_try_ends_the_run(tmp_path: Path) -> None:

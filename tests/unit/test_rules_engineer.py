@@ -190,7 +190,7 @@ def design(proposal, view, **plan):
         gauge=SimpleNamespace(domain=get_domain("lake")),
         lineage=SimpleNamespace(harness=lambda parent: view.parent.harness),
     )
-    return designed(run, None, view.incumbent, proposal, "somebody")
+    return designed(run, None, view, proposal, "somebody")
 
 
 @pytest.mark.parametrize("name", ["frontier", "learnability", "random"])

@@ -137,7 +137,9 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         among += [(scores.mean(metric), version.number)] if kept else []
         if not among:
             return Best(version=None, words=f"no version was kept; {untrained}")
-        rate, number = max(among, key=lambda pair: (pair[0], -pair[1]))
+        if not run.plan.gate.on:  # nothing decides: the newest it is
+            among = among[-1:] if kept else among
+        rate, number = max(among)
         which = f"version {number} is the best of {len(among)} that were kept, with {rate:.1%}"
         return Best(version=number, words=f"{which}; {untrained}")
     ranked = [
