@@ -2,7 +2,7 @@
 # make test    install into .venv and run the tests
 # make check   formatting, lint, types, layers
 # make bench   peers side by side, as ratios in CPU time; the engine beside bare TRL;
-#              diagnostics beside pandas
+#              judging together and one by one; diagnostics beside pandas
 # make gain    what GRPO gains on two cores, over five seeds (about half an hour)
 # make slow    the long tests
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
@@ -64,6 +64,7 @@ fuzz: .venv/ready-dev
 bench: .venv/ready-dev
 	$(BIN)/python benchmarks/lake.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/judging.py
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/diagnostics.py
 

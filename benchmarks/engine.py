@@ -25,8 +25,9 @@ from coevolve.cli.tasks import parse_changes
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, Stage
-from coevolve.engines.trl import recorder, settings
+from coevolve.engines.trl import settings
 from coevolve.engines.trl.engine import TrlEngine, dataset, quiet, small_vocabulary
+from coevolve.engines.trl.recorder import Recorder
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.hardware import computing
 from coevolve.policies.models import load
@@ -131,7 +132,7 @@ def engine(stage: Stage, tasks: list[Any]) -> tuple[list[Mark], float]:
     """Steps of the engine, and the seconds that writing evidence took of each."""
     marks: list[Mark] = []
     spent: list[float] = []
-    plain = recorder.write
+    plain = Recorder.keep
 
     def timed(*args: Any) -> None:
         began = time.thread_time()
@@ -142,11 +143,11 @@ def engine(stage: Stage, tasks: list[Any]) -> tuple[list[Mark], float]:
         drawing = (marks[-1].drawing_s if marks else 0.0) + step.metrics["drawing_s"]
         marks.append(Mark(now(), wall(), drawing, int(step.metrics["tokens"])))
 
-    recorder.write = timed
+    Recorder.keep = timed
     try:
         TrlEngine().train(stage, tasks, note)
     finally:
-        recorder.write = plain
+        Recorder.keep = plain
     return steps(marks), statistics.mean(spent)
 
 

@@ -40,7 +40,7 @@ def measure_generating(seconds: float) -> Section:
         ours = rate(generate_chunk(make_knobs(wait_ratio)), seconds)
         what = f"8x8, 4 agents, certified, hole ratio {HOLES}, wait ratio {wait_ratio}"
         rows += [
-            Row(what, ours, unit, f"POGEMA Grid ({grid})", rates[grid], 5),
+            Row(what, ours, unit, f"POGEMA Grid ({grid})", rates[grid], 6),
             Row(what, ours, unit, "POGEMA's two inner functions", rates["functions"]),
         ]
     notes = [

@@ -1,12 +1,15 @@
 """Seeds, splits and names."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coevolve.core.errors import SplitError, UserError
 from coevolve.core.names import lookup
-from coevolve.core.seeds import derive
+from coevolve.core.rollout import Message
+from coevolve.core.seeds import derive, derive_all
 from coevolve.core.splits import SHARES, Split, check_split, split_of
 from coevolve.domains.registry import get_domain
 
@@ -53,3 +56,17 @@ def test_unknown_names_get_the_nearest_match_and_the_list():
     for name in ("openenv", "openenv:"):
         with pytest.raises(UserError, match=r"is many domains, .* such as openenv:http://"):
             get_domain(name)
+
+
+def test_seeds_that_begin_alike_are_those_derived_one_by_one():
+    ends = [(row, turn) for row in (0, 7, 1_000) for turn in ("a", 2)] + [()]
+    assert derive_all(3, "rollout", 5, ends=ends) == [derive(3, "rollout", 5, *end) for end in ends]
+
+
+def test_a_trusted_record_is_the_one_that_was_checked():
+    checked = Message(role="user", content="7")
+    trusted = Message.trusted(role="user", content="7")
+    assert (trusted, hash(trusted)) == (checked, hash(checked))
+    assert trusted.model_dump_json() == checked.model_dump_json()
+    assert trusted.model_copy(update={"content": "8"}) == Message(role="user", content="8")
+    assert pickle.loads(pickle.dumps(trusted)) == checked

@@ -153,3 +153,13 @@ def test_an_agent_already_at_its_goal_costs_nothing():
     solution = solve(board)
     assert solution.cost == 2
     assert solution.plan[0] == ((0, 0),)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_boards_of_one_row_as_wide_as_a_word(turned):
+    cells = lambda *columns: tuple((c, 0) if turned else (0, c) for c in columns)  # noqa: E731
+    rows = (".",) * 64 if turned else ("." * 64,)
+    solution = solve(Board(rows=rows, starts=cells(0, 1), goals=cells(61, 63)))
+    assert (solution.cost, solution.distances) == (61 + 62, (61, 62))
+    with pytest.raises(UnsolvableError):
+        solve(Board(rows=rows, starts=cells(0, 1), goals=cells(1, 0)))

@@ -115,3 +115,20 @@ def schema_of(domain: Domain, style: str) -> str | None:
     """The JSON schema that answers in a prompt style follow, where a domain has a `schema`."""
     find: Callable[[str], str | None] | None = getattr(domain, "schema", None)
     return find(style) if find else None
+
+
+VerifyAll = Callable[[Sequence[Task], Sequence[str], Sequence[int | None]], list[Outcome]]
+
+
+def together(domain: Domain) -> VerifyAll | None:
+    """A domain's `verify_all`: `verify` for many answers at once, with the same outcomes.
+
+    None where it has none, or where `verify` was overridden and `verify_all` was not.
+    """
+    for one in type(domain).__mro__:
+        if "verify_all" in vars(one):
+            found: VerifyAll = domain.verify_all  # type: ignore[attr-defined]
+            return found
+        if "verify" in vars(one):
+            break
+    return None

@@ -12,7 +12,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain, schema_of
 from coevolve.domains.turns import has_turns
 from coevolve.evaluation.dialogue import converse
-from coevolve.evaluation.judge import each, judge
+from coevolve.evaluation.judge import judge
 from coevolve.policies.base import Policy, Prompt, Sampling
 
 
@@ -74,5 +74,4 @@ def ask(
     if schema := schema_of(domain, style):
         sampling = sampling.model_copy(update={"json_schema": schema})
     completions = policy.answer(prompts, sampling)
-    pairs = zip(prompts, completions, strict=True)
-    return each([domain], lambda pair: judge(domain, *pair, policy.name), pairs)
+    return judge(domain, prompts, completions, policy.name)

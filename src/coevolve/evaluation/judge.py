@@ -1,38 +1,57 @@
 """The one place where an answer becomes a rollout, in training as in evaluation."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, together
 from coevolve.policies.base import Completion, Prompt
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def each(
-    domains: Iterable[Domain], work: Callable[[Item], Rollout], items: Iterable[Item]
-) -> list[Rollout]:
-    """Rollouts of all items, in order. A domain whose `waits` is true spends its time waiting for
-    processes that it starts, so its answers are judged as many at once as there are cores."""
+    domains: Iterable[Domain], work: Callable[[Item], Result], items: Iterable[Item]
+) -> list[Result]:
+    """What is made of all items, in order. A domain whose `waits` is true spends its time waiting
+    for processes that it starts, so its answers are judged as many at once as there are cores."""
     if not any(getattr(domain, "waits", False) for domain in domains):
         return [work(item) for item in items]
     with ThreadPoolExecutor(os.cpu_count() or 1, "judging") as pool:
         return list(pool.map(work, items))
 
 
+def verdicts(
+    domain: Domain, prompts: Sequence[Prompt], completions: Sequence[Completion]
+) -> list[Outcome]:
+    """The outcomes of single answers, in order."""
+    tasks = [_task(prompt) for prompt in prompts]
+    texts = [completion.text for completion in completions]
+    tokens = [completion.completion_tokens or None for completion in completions]
+    if verify_all := together(domain):
+        return verify_all(tasks, texts, tokens)
+    answers = zip(tasks, texts, tokens, strict=True)
+    return each([domain], lambda answer: domain.verify(*answer), answers)
+
+
 def judge(
-    domain: Domain, prompt: Prompt, completion: Completion, policy: str, step: int = -1
-) -> Rollout:
-    """The rollout of a single answer."""
-    task = _task(prompt)
-    tokens = completion.completion_tokens or None
-    turns = (Message(role="assistant", content=completion.text),)
-    outcome = domain.verify(task, completion.text, tokens)
-    return record(prompt, completion, turns, outcome, policy, step)
+    domain: Domain, prompts: Sequence[Prompt], completions: Sequence[Completion], policy: str
+) -> list[Rollout]:
+    """The rollouts of single answers, in order."""
+    found = verdicts(domain, prompts, completions)
+    return [
+        record(prompt, completion, said(completion), outcome, policy)
+        for prompt, completion, outcome in zip(prompts, completions, found, strict=True)
+    ]
+
+
+def said(completion: Completion) -> tuple[Message, ...]:
+    """All that comes after the prompt of a single answer."""
+    return (Message.trusted(role="assistant", content=completion.text),)
 
 
 def record(
@@ -42,17 +61,20 @@ def record(
     outcome: Outcome,
     policy: str,
     step: int = -1,
+    shaped: float | None = None,
+    group: str = "",
 ) -> Rollout:
     """The rollout of an attempt whose outcome is known; `turns` is what came after the prompt."""
     task = _task(prompt)
     logprobs, entropies = completion.logprobs, completion.entropies
-    return Rollout.model_construct(  # nothing in it comes from outside, so nothing is checked again
+    return Rollout.trusted(
         task_id=task.id,
         domain=task.domain,
         split=task.split,
         bucket=task.bucket,
         messages=(*prompt.messages, *turns),
         outcome=outcome,
+        shaped=shaped,
         stop=completion.stop,
         sample=prompt.sample,
         policy=policy,
@@ -63,6 +85,7 @@ def record(
         entropy=sum(entropies) / len(entropies) if entropies else None,
         seconds=completion.seconds,
         step=step,
+        group=group,
     )
 
 

@@ -5,11 +5,12 @@ rollouts can be rewarded anew exactly as training would have rewarded them.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coevolve.core.rollout import Rollout, StopReason
+from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns
 
@@ -30,7 +31,22 @@ REMEMBERED = 0.9
 """How much of that average a step keeps."""
 
 
-def turns_of(rollout: Rollout) -> int:
+class Judged(Protocol):
+    """A rollout, or as much of one as is known before it is recorded."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def shaped(self) -> float | None: ...
+    @property
+    def stop(self) -> StopReason: ...
+    @property
+    def completion_tokens(self) -> int: ...
+    @property
+    def messages(self) -> tuple[Message, ...]: ...
+
+
+def turns_of(rollout: Judged) -> int:
     return sum(turn.role == "assistant" for turn in rollout.messages)
 
 
@@ -41,7 +57,7 @@ def short_after(short: float, tokens: ArrayLike) -> float:
 
 
 def facts_of(
-    rollouts: Sequence[Rollout], components: Mapping[str, object], short: float = SHORT
+    rollouts: Sequence[Judged], components: Mapping[str, object], short: float = SHORT
 ) -> dict[str, Numbers]:
     """Every name that an expression may use, as a column; the rollouts are of one step."""
     outcomes = [rollout.outcome for rollout in rollouts]
@@ -61,7 +77,7 @@ def facts_of(
 
 
 def shaped(
-    text: str, rollouts: Sequence[Rollout], components: Mapping[str, object], short: float = SHORT
+    text: str, rollouts: Sequence[Judged], components: Mapping[str, object], short: float = SHORT
 ) -> Numbers:
     """The rewards that training uses in a step."""
     facts = facts_of(rollouts, components, short)
@@ -69,7 +85,7 @@ def shaped(
     return found
 
 
-def columns_of(rollouts: Sequence[Rollout], first: int, group: int) -> Columns:
+def columns_of(rollouts: Sequence[Judged], first: int, group: int) -> Columns:
     """What filters look at; `first` is the number of the first rollout in its step."""
     return Columns(
         (first + np.arange(len(rollouts))) // group,

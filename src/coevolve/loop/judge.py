@@ -42,12 +42,11 @@ def say_rates(run: Run, number: int) -> None:
     node, base = run.lineage.nodes[number], run.lineage.base
     assert node.gate
     assert base
-    scores = node.gate.scores
     rates = ", ".join(
         f"{metric} {rate:.1%} (untrained {base.mean(metric):.1%})"
-        for metric, rate in scores.rates.items()
+        for metric, rate in node.gate.scores.rates.items()
     )
-    run.say(f"version {number}: {rates}, n {scores.n}")
+    run.say(f"version {number}: {rates}, n {node.gate.scores.n}")
     for fall in run.lineage.falls(node):
         run.say(f"version {number}: beware: {fall.words}")
 
@@ -137,9 +136,9 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         among += [(scores.mean(metric), version.number)] if kept else []
         if not among:
             return Best(version=None, words=f"no version was kept; {untrained}")
-        if not run.plan.gate.on:  # nothing decides: the newest it is
-            among = among[-1:] if kept else among
-        rate, number = max(among)
+        rate, number = (
+            max(among) if run.plan.gate.on else among[-1]
+        )  # the newest where all are kept
         which = f"version {number} is the best of {len(among)} that were kept, with {rate:.1%}"
         return Best(version=number, words=f"{which}; {untrained}")
     ranked = [

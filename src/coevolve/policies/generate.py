@@ -316,9 +316,14 @@ class Generator:
         ends = torch.isin(tokens, self.end_ids.cpu())
         ended = ends.any(1)
         lengths = torch.where(ended, ends.int().argmax(1) + 1, max_tokens).tolist()
+        longest = max(lengths)
         columns = [
             [row[:length] for row, length in zip(values.tolist(), lengths, strict=True)]
-            for values in (tokens, home.logprobs.cpu(), home.entropies.cpu())
+            for values in (
+                tokens[:, :longest],
+                home.logprobs[:, :longest].cpu(),
+                home.entropies[:, :longest].cpu(),
+            )
         ]
         return [Answer(*fields) for fields in zip(*columns, ended.tolist(), strict=True)]
 

@@ -10,9 +10,14 @@ step after the start, `0,1 2,1 / 0,2 2,0` (`-` if nobody moves).
 
 import json
 import re
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import islice, pairwise
 
+import numpy as np
+
+from coevolve.domains.lake.arrays import Boards, Plans, boards_of, make_plans, write_plan
 from coevolve.domains.lake.board import Board, Cell, Plan
+from coevolve.domains.lake.read import UNEVEN, read_plans
 
 OPEN, CLOSE = "<answer>", "</answer>"
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1), "W": (0, 0)}
@@ -20,8 +25,6 @@ LETTERS = {step: letter for letter, step in STEPS.items()}
 
 PLAIN = re.compile(r'[\[\]0-9, \t\r\n"UDLRW-]*')
 MOVES = re.compile(r"[UDLRW]*")
-COMPACT = re.compile(r"(?:-|[UDLRW]+)(?:\|(?:-|[UDLRW]+))*")
-CELLS = re.compile(r"-|[0-9]{1,3},[0-9]{1,3}(?: (?:/ )?[0-9]{1,3},[0-9]{1,3})*")
 
 
 class AnswerError(ValueError):
@@ -50,43 +53,76 @@ def extract(text: str, board: Board) -> str:
     return content.strip()
 
 
-def parse(text: str, board: Board) -> Plan:
-    """The plan in a text; raises AnswerError if there is not exactly one."""
+def claim(text: str, board: Board) -> str | Plan:
+    """What a text claims to be a plan: moves or cells yet to be read, or a plan of coordinates."""
     content = extract(text, board)
     if not content:
         raise AnswerError("empty")
     if content == "-":  # nobody moves
-        return tuple((start,) for start in board.starts)
-    if COMPACT.fullmatch(content):
-        return walk_all([part.replace("-", "") for part in content.split("|")], board)
-    if CELLS.fullmatch(content):
-        return read_steps(content, board)
+        return "|".join("-" * board.agents)
+    if not content.startswith("["):
+        return content
     if not PLAIN.fullmatch(content):
         raise AnswerError("something beside the plan")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
         raise AnswerError("not a list of paths") from None
-    if not isinstance(value, list) or not value:
+    if not value:
         raise AnswerError("not a list of paths")
     if all(isinstance(path, str) for path in value):
         if not all(MOVES.fullmatch(path) for path in value):
             raise AnswerError("moves other than U, D, L, R and W")
-        return walk_all(value, board)
+        return "|".join(path or "-" for path in value)
     return tuple(read_path(path) for path in value)
 
 
-def read_steps(content: str, board: Board) -> Plan:
-    """Paths from the cells of all agents at each time step after the start."""
-    steps = [
-        [(int(row), int(column)) for row, _, column in (c.partition(",") for c in step.split())]
-        for step in content.split(" / ")
-    ]
-    if any(len(step) != len(steps[0]) for step in steps):
-        raise AnswerError("time steps with different numbers of agents")
-    starts = [*board.starts, *((-1, -1) for _ in steps[0][board.agents :])]
+def read_all(
+    texts: Sequence[str], which: Sequence[int], boards: Sequence[Board], arrays: Boards
+) -> tuple[Plans, list[str]]:
+    """The plan in each text, an answer for boards[which]; and why there is none, or ""."""
+    reasons, bare = [""] * len(texts), [""] * len(texts)
+    given: dict[int, Plan] = {}
+    for place, (text, board) in enumerate(zip(texts, which, strict=True)):
+        try:
+            found = claim(text, boards[board])
+        except AnswerError as error:
+            reasons[place] = str(error)
+            continue
+        if isinstance(found, str):
+            bare[place] = found
+        else:
+            given[place] = found
+    room = [2 * len(content) + 1 for content in bare]
+    for place, plan in given.items():
+        room[place] = max(len(plan), sum(map(len, plan)))
+    plans = make_plans(which, room)
+    for place, plan in given.items():
+        write_plan(plan, plans, place)
+    ends = np.cumsum([0, *map(len, bare)])
+    # One byte for each character: those beyond ASCII are in no plan, and become one that is not.
+    letters = np.frombuffer("".join(bare).encode("ascii", "replace"), np.uint8)
+    read_plans(letters, ends, arrays, plans)
+    for place in (plans.paths < 0).nonzero()[0].tolist():
+        reasons[place] = reasons[place] or no_plan(bare[place], plans.paths[place] == UNEVEN)
+    return plans, reasons
+
+
+def no_plan(content: str, uneven: bool) -> str:
+    """Why something that is no list is no plan either."""
+    if uneven:
+        return "time steps with different numbers of agents"
+    return "not a list of paths" if PLAIN.fullmatch(content) else "something beside the plan"
+
+
+def parse(text: str, board: Board) -> Plan:
+    """The plan in a text; raises AnswerError if there is not exactly one."""
+    plans, (reason,) = read_all([text], [0], [board], boards_of([board]))
+    if reason:
+        raise AnswerError(reason)
+    cells = zip(plans.rows.tolist(), plans.columns.tolist(), strict=True)
     return tuple(
-        (start, *path) for start, path in zip(starts, zip(*steps, strict=True), strict=False)
+        tuple(islice(cells, length)) for length in plans.lengths[: plans.paths[0]].tolist()
     )
 
 
@@ -105,10 +141,9 @@ def read_path(path: object) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def walk_all(moves: list[str], board: Board) -> Plan:
-    """Paths from moves; agents beyond the board's begin nowhere, which the checks will say."""
-    starts = [*board.starts, *((-1, -1) for _ in moves[board.agents :])]
-    return tuple(walk(start, word) for start, word in zip(starts, moves, strict=False))
+def walk_all(moves: Sequence[str], board: Board) -> Plan:
+    """Paths from the moves of each agent."""
+    return tuple(walk(start, word) for start, word in zip(board.starts, moves, strict=True))
 
 
 def walk(start: Cell, moves: str) -> tuple[Cell, ...]:

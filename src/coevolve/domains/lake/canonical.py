@@ -6,44 +6,64 @@ It is equal for boards that differ by rotation, reflection or the order of their
 import numpy as np
 
 from coevolve.domains.lake.board import HOLE, Board
-from coevolve.domains.lake.compile import Table, Words, compiled, kernel
+from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 from coevolve.domains.lake.solver.layers import ONE, ZERO
 
 
 @kernel
-def write_form(
-    free: Words, width: int, starts: Table, goals: Table, symmetry: int, form: Words
-) -> None:
-    """Write height, width, rows and sorted agents of one of the board's eight images to `form`."""
+def write_rows(free: Words, width: int, rows: Words) -> None:
+    """The board's rows as they are and mirrored, and its columns as they are and mirrored."""
     height = free.shape[0]
+    for side in range(4):
+        for k in range(rows.shape[1]):
+            rows[side, k] = ZERO
+    for r in range(height):
+        word = free[r]
+        rows[0, r] = word
+        while word != ZERO:
+            c = lowest_bit(word)
+            word &= word - ONE
+            rows[1, r] |= ONE << np.uint64(width - 1 - c)
+            rows[2, c] |= ONE << np.uint64(r)
+            rows[3, c] |= ONE << np.uint64(height - 1 - r)
+
+
+@kernel
+def write_form(
+    rows: Words, height: int, width: int, places: Words, symmetry: int, form: Words
+) -> None:
+    """Write height, width, rows and sorted agents of one of the board's eight images to `form`.
+
+    `places` holds the starts, then the goals: the row in the upper half of a word, the column in
+    the lower.
+    """
+    agents = places.shape[0] // 2
     turned = symmetry & 4 != 0
     high, wide = (width, height) if turned else (height, width)
+    upside_down = symmetry & (2 if turned else 1) != 0
+    mirrored = symmetry & (1 if turned else 2) != 0
+    side = (2 if turned else 0) + (1 if mirrored else 0)
     form[0] = np.uint64(high)
     form[1] = np.uint64(wide)
     for r in range(high):
-        form[2 + r] = ZERO
-    for r in range(height):
-        for c in range(width):
-            if (free[r] >> np.uint64(c)) & ONE != ZERO:
-                cell = image(r * width + c, height, width, symmetry)
-                form[2 + cell // wide] |= ONE << np.uint64(cell % wide)
-    for a in range(starts.shape[0]):
+        form[2 + r] = rows[side, high - 1 - r if upside_down else r]
+    for a in range(agents):
         code = np.uint64(
-            image(starts[a], height, width, symmetry) * 4096
-            + image(goals[a], height, width, symmetry)
+            image(places[a], height, width, symmetry) * 4096
+            + image(places[agents + a], height, width, symmetry)
         )
         k = 2 + high + a
         while k > 2 + high and form[k - 1] > code:
             form[k] = form[k - 1]
             k -= 1
         form[k] = code
-    form[2 + high + starts.shape[0] :] = ZERO  # a taller image may have been there before
+    form[2 + high + agents :] = ZERO  # a taller image may have been there before
 
 
 @kernel
-def image(cell: int, height: int, width: int, symmetry: int) -> int:
+def image(place: np.uint64, height: int, width: int, symmetry: int) -> int:
     """Where a cell lands: bit 0 flips rows, bit 1 flips columns, bit 2 swaps the two axes."""
-    row, column = cell // width, cell % width
+    row, column = int(place >> np.uint64(32)), int(place & np.uint64(63))
     if symmetry & 1 != 0:
         row = height - 1 - row
     if symmetry & 2 != 0:
@@ -63,15 +83,27 @@ def mix(state: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @compiled
-def fingerprint_of(free: Words, width: int, starts: Table, goals: Table) -> int:
+def make_forms(height: int, width: int, agents: int) -> Words:
+    """Room for `fingerprint_in`: two forms, the rows of all images, and where the agents are."""
+    return np.empty((7, 2 + max(height, width) + 2 * agents), np.uint64)
+
+
+@kernel
+def fingerprint_in(free: Words, width: int, starts: Table, goals: Table, forms: Words) -> int:
     """A 63-bit hash of the least of the board's eight images."""
-    size = 2 + max(free.shape[0], width) + starts.shape[0]
-    forms = np.zeros((2, size), np.uint64)
-    best = 0
-    write_form(free, width, starts, goals, 0, forms[0])
+    height, agents, best = free.shape[0], starts.shape[0], 0
+    size = forms.shape[1] - agents
+    rows, places = forms[2:6], forms[6, : 2 * agents]
+    write_rows(free, width, rows)
+    for a in range(agents):
+        row = starts[a] // width
+        places[a] = np.uint64((row << 32) + starts[a] - row * width)
+        row = goals[a] // width
+        places[agents + a] = np.uint64((row << 32) + goals[a] - row * width)
+    write_form(rows, height, width, places, 0, forms[0, :size])
     for symmetry in range(1, 8):
         other = 1 - best
-        write_form(free, width, starts, goals, symmetry, forms[other])
+        write_form(rows, height, width, places, symmetry, forms[other, :size])
         for k in range(size):
             if forms[other, k] != forms[best, k]:
                 if forms[other, k] < forms[best, k]:
@@ -81,6 +113,13 @@ def fingerprint_of(free: Words, width: int, starts: Table, goals: Table) -> int:
     for k in range(size):
         state = mix(state, forms[best, k])
     return int(state >> ONE)
+
+
+@compiled
+def fingerprint_of(free: Words, width: int, starts: Table, goals: Table) -> int:
+    """`fingerprint_in` for one board."""
+    forms = make_forms(free.shape[0], width, starts.shape[0])
+    return fingerprint_in(free, width, starts, goals, forms)
 
 
 def arrays_of(board: Board) -> tuple[Words, int, Table, Table]:

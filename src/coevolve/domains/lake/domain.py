@@ -14,9 +14,10 @@ from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.lake import answer, prompt, reward
+from coevolve.domains.lake.arrays import boards_of
 from coevolve.domains.lake.board import Board, Plan, board_of, parse_board
 from coevolve.domains.lake.canonical import fingerprint
-from coevolve.domains.lake.checks import MEANING, Violation, check_plan
+from coevolve.domains.lake.checks import MEANING, Violation, check_all, violations
 from coevolve.domains.lake.draw import draw_gif, draw_svg, draw_text
 from coevolve.domains.lake.generate import CHUNK, bucket_of, generate, measure, task_id
 from coevolve.domains.lake.knobs import SPACE
@@ -88,26 +89,34 @@ class LakeDomain:
 
     def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
         """Run the eight checks; the first that fails is the failure class."""
-        board, optimal_cost = board_of(task), task.data["cost"]
-        cost = 0
-        try:
-            plan = answer.parse(text, board)
-            violations, cost = check_plan(board, plan)
-        except answer.AnswerError as error:
-            violations = [Violation("parse", reason=str(error))]
-        valid = not violations
-        components = {
-            "accuracy": reward.accuracy(cost, optimal_cost) if valid else 0.0,
-            "length": 0.0 if tokens is None else length(tokens),
-        }
-        return Outcome(
-            valid=valid,
-            optimal=valid and cost == optimal_cost,
-            reward=reward.total(components),
-            components=components,
-            failure=None if valid else violations[0].check,
-            details={"cost": cost} if valid else failed(violations),
+        return self.verify_all([task], [text], [tokens])[0]
+
+    def verify_all(
+        self, tasks: Sequence[Task], texts: Sequence[str], tokens: Sequence[int | None]
+    ) -> list[Outcome]:
+        """The same for many answers at once; equal answers share one outcome."""
+        if not tasks:
+            return []
+        names = {id(task): task for task in tasks}
+        places = {name: place for place, name in enumerate(names)}
+        boards = [board_of(task) for task in names.values()]
+        costs = [task.data["cost"] for task in names.values()]
+        answers = list(zip((places[id(task)] for task in tasks), texts, tokens, strict=True))
+        distinct = list(dict.fromkeys(answers))
+        which, said, counts = zip(*distinct, strict=True)
+        arrays = boards_of(boards)
+        plans, reasons = answer.read_all(said, which, boards, arrays)
+        failures, found = check_all(arrays, plans)
+        passed = (failures[:, :, 0] == 0).all(axis=1).tolist()
+        columns = zip(
+            which, counts, reasons, passed, failures.tolist(), found.tolist(), strict=True
         )
+        outcomes = [
+            judged(cost, costs[place], count, [] if valid else violations(failed, reason))
+            for place, count, reason, valid, failed, cost in columns
+        ]
+        known = dict(zip(distinct, outcomes, strict=True))
+        return [known[one] for one in answers]
 
     def fingerprint(self, task: Task) -> int:
         return fingerprint(board_of(task))
@@ -196,13 +205,35 @@ def facts_of(board: Board, solution: Solution) -> dict[str, Any]:
     }
 
 
-def failed(violations: list[Violation]) -> dict[str, Any]:
+def judged(
+    cost: int,
+    optimal_cost: int | None,
+    tokens: int | None,
+    found: list[Violation],
+) -> Outcome:
+    """The outcome of a plan of some cost with what was found wrong with it."""
+    valid = not found
+    components = {
+        "accuracy": reward.accuracy(cost, optimal_cost) if valid else 0.0,
+        "length": 0.0 if tokens is None else length(tokens),
+    }
+    return Outcome(
+        valid=valid,
+        optimal=valid and cost == optimal_cost,
+        reward=reward.total(components),
+        components=components,
+        failure=None if valid else found[0].check,
+        details={"cost": cost} if valid else failed(found),
+    )
+
+
+def failed(found: list[Violation]) -> dict[str, Any]:
     """Details of a failed answer: the first failure in words, and all failed checks."""
-    first = violations[0]
+    first = found[0]
     return {
         "reason": first.describe(),
         "agent": first.agent,
         "time": first.time,
         "other": first.other,
-        "checks": [violation.check for violation in violations],
+        "checks": [violation.check for violation in found],
     }

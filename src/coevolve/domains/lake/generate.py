@@ -1,14 +1,17 @@
 """Certified tasks from knobs, in one process or several: the same tasks; and what they are like."""
 
+import gc
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from coevolve.core.errors import KnobError
-from coevolve.core.seeds import derive, digest
+from coevolve.core.seeds import derive_all, digest
 from coevolve.core.splits import Split, share_of
 from coevolve.core.task import Label, Task
 from coevolve.domains.base import Statistic, mean
@@ -16,7 +19,7 @@ from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
 from coevolve.domains.lake.board import HOLE
-from coevolve.domains.lake.compile import announce
+from coevolve.domains.lake.compile import Table, announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
 from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
 
@@ -44,14 +47,27 @@ def make_chunk(
     values: dict[str, float], seed: int, split: Split, begin: int, end: int
 ) -> list[Task]:
     """The tasks number begin to end - 1."""
-    seeds = [derive(seed, "lake", split.value, index) for index in range(begin, end)]
+    seeds = derive_all(seed, "lake", split.value, ends=((index,) for index in range(begin, end)))
     draws = make_draws(values, split)
     batch = make_batch(len(seeds), int(draws.sizes[-1]))
     sample.sample(draws, np.array(seeds, np.uint64), batch)
     for index in range(len(seeds)):
         if not batch.facts[index, sample.DONE]:
             raise KnobError(impossible(values, batch, index, split))
-    return make_tasks(batch, seeds, split)
+    with uncollected():
+        return make_tasks(batch, seeds, split)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Keep the garbage collector from looking, again and again, through what is still in use."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def make_draws(values: dict[str, float], split: Split) -> Draws:
@@ -129,13 +145,14 @@ def nearest_ratios(
 
 def make_tasks(batch: Batch, seeds: list[int], split: Split) -> list[Task]:
     """Tasks from a filled batch. Its boards are certified, so nothing is checked again."""
+    blank = Task.model_construct(id="", domain="lake", split=split, seed=0, bucket={}, data={})
     side, rows, moves = batch.rows.shape[1], batch.rows.tobytes(), batch.moves.tobytes()
     columns = zip(
         range(len(seeds)),
         seeds,
         batch.facts.tolist(),
-        batch.starts.tolist(),
-        batch.goals.tolist(),
+        coordinates(batch.starts, batch),
+        coordinates(batch.goals, batch),
         batch.lengths.tolist(),
         batch.distances.tolist(),
         strict=True,
@@ -150,8 +167,8 @@ def make_tasks(batch: Batch, seeds: list[int], split: Split) -> list[Task]:
                 rows[first_row + r * side : first_row + r * side + size].decode()
                 for r in range(size)
             ],
-            "starts": [list(divmod(cell, size)) for cell in starts[:agents]],
-            "goals": [list(divmod(cell, size)) for cell in goals[:agents]],
+            "starts": starts[:agents],
+            "goals": goals[:agents],
             "cost": cost,
             "distances": distances[:agents],
             "needs_wait": wait,
@@ -161,17 +178,18 @@ def make_tasks(batch: Batch, seeds: list[int], split: Split) -> list[Task]:
             ],
         }
         detour = cost - facts[sample.DISTANCE]
-        tasks.append(
-            Task.model_construct(
-                id=task_id(data),
-                domain="lake",
-                split=split,
-                seed=seed,
-                bucket=bucket_of(size, agents, facts[sample.HOLES] / size**2, wait, detour),
-                data=data,
-            )
-        )
+        bucket = bucket_of(size, agents, facts[sample.HOLES] / size**2, wait, detour)
+        task = copy(blank)
+        task.__dict__.update(id=task_id(data), seed=seed, bucket=bucket, data=data)
+        tasks.append(task)
     return tasks
+
+
+def coordinates(cells: Table, batch: Batch) -> list[list[list[int]]]:
+    """[row, column] of every numbered cell."""
+    sizes = batch.facts[:, sample.SIZE, None]
+    found: list[list[list[int]]] = np.stack((cells // sizes, cells % sizes), axis=2).tolist()
+    return found
 
 
 def task_id(data: dict[str, Any]) -> str:

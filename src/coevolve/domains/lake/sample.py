@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coevolve.domains.lake.board import FREE, HOLE
-from coevolve.domains.lake.canonical import fingerprint_of, mix
+from coevolve.domains.lake.canonical import fingerprint_in, make_forms, mix
 from coevolve.domains.lake.compile import Table, Words, compiled, kernel
 from coevolve.domains.lake.knobs import slack
 from coevolve.domains.lake.solver.cbs import SOLVED
@@ -122,8 +122,7 @@ def pick_cell(state: Words, score: Table, low: int, high: int, taken: Table, cou
     """A random cell with low <= score <= high that is not among the first `count` taken; or -1."""
     found = 0
     for cell in range(score.shape[0]):
-        if low <= score[cell] <= high:
-            found += 1
+        found += int(low <= score[cell]) & int(score[cell] <= high)
     for k in range(count):
         if low <= score[taken[k]] <= high:
             found -= 1
@@ -152,10 +151,11 @@ def scatter_holes(state: Words, size: int, holes: int, free: Words, cells: Table
     for k in range(holes):
         other = k + below(state, size * size - k)
         cells[k], cells[other] = cells[other], cells[k]
-        free[cells[k] // size] &= ~(ONE << np.uint64(cells[k] % size))
+        row = cells[k] // size
+        free[row] &= ~(ONE << np.uint64(cells[k] - row * size))
 
 
-@compiled
+@kernel
 def place_agents(
     lake: Lake,
     state: Words,
@@ -166,25 +166,30 @@ def place_agents(
     high: int,
     starts: Table,
     goals: Table,
+    far: Table,
     spare: Table,
+    sets: Words,
 ) -> bool:
     """Draw the starts and goals of agents `first` to `agents` - 1; False if there is no room.
 
-    Distances are from low to high. With `crossing` the second agent is drawn so that it can meet
-    the first on its way, which makes boards that need a wait common instead of rare.
+    Distances, which `far` receives, are from low to high. With `crossing` the second agent is drawn
+    so that it can meet the first on its way, which makes boards that need a wait common instead of
+    rare.
     """
     table, meeting, open_cells = spare[0], spare[1], spare[2]
     cells = table.shape[0]
-    for cell in range(cells):
-        inside = (lake.free[cell // lake.width] >> np.uint64(cell % lake.width)) & ONE != ZERO
-        open_cells[cell] = 1 if inside else 0
+    cell = 0
+    for r in range(lake.free.shape[0]):
+        for c in range(lake.width):
+            open_cells[cell] = int((lake.free[r] >> np.uint64(c)) & ONE)
+            cell += 1
     meet, when = -1, 0
     for a in range(first, agents):
         goal = pick_cell(state, open_cells, 1, 1, goals, a)
         if goal < 0:
             return False
         goals[a] = goal
-        distances(lake, goal, table)
+        distances(lake, goal, table, sets)
         start = -1
         if a == 1 and crossing and meet >= 0 and table[meet] >= 0:
             for cell in range(cells):
@@ -198,23 +203,44 @@ def place_agents(
         if start < 0:
             return False
         starts[a] = start
+        far[a] = table[start]
         if a == 0 and crossing:
             when = 1 + below(state, max(table[start] - 1, 1))
             meet = walk(lake, state, table, start, when)
-            distances(lake, meet, meeting)
+            distances(lake, meet, meeting, sets)
     return True
 
 
-@compiled
-def in_the_way(lake: Lake, starts: Table, goals: Table, room: Words, pairs: Words) -> bool:
-    """Whether the first two agents cannot both take a shortest path. Fills `room` and `pairs`."""
-    allowed = lake.free.reshape((1, lake.free.shape[0]))
-    banned = np.empty((0, 3), np.int64)
-    lengths = np.empty(2, np.int64)
-    for a in range(2):
-        lengths[a] = arrival(lake, starts[a], goals[a], allowed, 0, banned, 0, FAR, room[a])
-        backward(lake, room[a], goals[a], banned, lengths[a], room, 2 + a)
-    return not compatible(lake, room, 2, lengths[0], banned, 3, lengths[1], banned, pairs)
+@kernel
+def in_the_way(
+    lake: Lake,
+    starts: Table,
+    goals: Table,
+    far: Table,
+    allowed: Words,
+    banned: Table,
+    room: Words,
+    pairs: Words,
+) -> bool:
+    """Whether the first two agents cannot both take a shortest path.
+
+    `far` is how far each has to go, `allowed` the board's one layer, and `banned` is empty; fills
+    `room` and `pairs`.
+    """
+    one = arrival(lake, starts[0], goals[0], allowed, 0, banned, far[0], FAR, room[0])
+    backward(lake, room[0], goals[0], banned, one, room, 2)
+    two = arrival(lake, starts[1], goals[1], allowed, 0, banned, far[1], FAR, room[1])
+    backward(lake, room[1], goals[1], banned, two, room, 3)
+    return not compatible(lake, room, 2, one, banned, 3, two, banned, pairs)
+
+
+@kernel
+def greatest(tables: Table, index: int) -> int:
+    """The greatest number of a table."""
+    found = tables[index, 0]
+    for k in range(tables.shape[1]):
+        found = max(found, tables[index, k])
+    return int(found)
 
 
 @kernel
@@ -288,11 +314,16 @@ def find(
     cells = size * size
     facts = batch.facts[index]
     free = np.empty(size, np.uint64)
+    allowed = free.reshape((1, size))
     lake = Lake(free, size, True)
     order = np.empty(cells, np.int64)
     spare = np.empty((3, cells), np.int64)
+    sets = np.empty((3, size), np.uint64)
     starts = np.empty(agents, np.int64)
     goals = np.empty(agents, np.int64)
+    banned = np.empty((0, 3), np.int64)
+    far = np.empty(agents, np.int64)
+    forms = make_forms(size, size, agents)
     room = np.empty((4, cells + 1, size), np.uint64)
     pairs = np.empty((3, cells, size), np.uint64)
     for attempt in range(13 * attempts):
@@ -304,37 +335,44 @@ def find(
         scatter_holes(state, size, count, free, order)
         crossing = (wait or least > 0) and uniform(state) < 0.9
         pair = 2 if crossing else 0
-        placed = place_agents(lake, state, 0, pair, crossing, low, high, starts, goals, spare)
-        if placed and crossing and not in_the_way(lake, starts, goals, room, pairs):
+        placed = place_agents(
+            lake, state, 0, pair, crossing, low, high, starts, goals, far, spare, sets
+        )
+        if (
+            placed
+            and crossing
+            and not in_the_way(lake, starts, goals, far, allowed, banned, room, pairs)
+        ):
             continue
         placed = placed and place_agents(
-            lake, state, pair, agents, False, low, high, starts, goals, spare
+            lake, state, pair, agents, False, low, high, starts, goals, far, spare, sets
         )
-        facts[LONGEST] = max(facts[LONGEST], spare[0].max())
+        facts[LONGEST] = max(facts[LONGEST], greatest(spare, 0))
         if not placed:
             continue
         shuffle(state, starts, goals)
-        share = fingerprint_of(free, size, starts, goals) % 100
+        share = fingerprint_in(free, size, starts, goals, forms) % 100
         if share < split_low or share >= split_high:
             continue
-        status, cost, paths, lengths, _, distance, needs_wait = certify(
+        status, cost, paths, lengths, _, alone, needs_wait = certify(
             free, size, starts, goals, most, NODES
         )
         if status != SOLVED or lengths.max() >= HORIZON:
             continue
+        distance = alone.sum()
         facts[DETOUR] = max(facts[DETOUR], cost - distance)
         if needs_wait != wait or cost - distance < least:
             continue
         facts[DONE], facts[COST], facts[DISTANCE] = 1, cost, distance
-        for cell in range(cells):
-            inside = (free[cell // size] >> np.uint64(cell % size)) & ONE != ZERO
-            batch.rows[index, cell // size, cell % size] = FREE_CODE if inside else HOLE_CODE
+        for r in range(size):
+            for c in range(size):
+                inside = (free[r] >> np.uint64(c)) & ONE != ZERO
+                batch.rows[index, r, c] = FREE_CODE if inside else HOLE_CODE
         batch.starts[index, :agents] = starts
         batch.goals[index, :agents] = goals
         batch.lengths[index, :agents] = lengths
+        batch.distances[index, :agents] = alone
         for a in range(agents):
-            distances(lake, goals[a], spare[0])
-            batch.distances[index, a] = spare[0, starts[a]]
             for t in range(lengths[a]):
                 batch.moves[index, a, t] = letter(paths[a, t + 1] - paths[a, t])
         return

@@ -1,12 +1,15 @@
 """GRPO through TRL: its trainer, with our generator in it and every rollout recorded.
 
 The methods that are overridden are the whole of what this engine changes in TRL: which row is
-which, who draws the tokens, and what the log-probabilities were when the loss was computed.
+which, who draws the tokens, what the log-probabilities were when the loss was computed, and how
+soon rows are read and padded.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from pickle import UnpicklingError
 from statistics import fmean
@@ -15,16 +18,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
 
 from coevolve.core.errors import EngineError
 from coevolve.core.rollout import Message, StopReason
-from coevolve.core.seeds import derive
+from coevolve.core.seeds import derive_all
 from coevolve.core.task import Task
 from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.turns import Dialogue, last_said, play
+from coevolve.evaluation.judge import said
 from coevolve.harness.expression import expression
 from coevolve.harness.filters import Columns, Filter, Memory, kept
 from coevolve.harness.reward import SHORT, columns_of, short_after
@@ -133,9 +139,13 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def prompts(self) -> list[Prompt]:
         """Which task, and which attempt at it, each row of this process is."""
+        asked = {
+            row["task"]: tuple(Message.trusted(**message) for message in row["prompt"])
+            for row in {row["task"]: row for row in self.rows}.values()
+        }
         return [
             Prompt(
-                tuple(Message.model_construct(**message) for message in row["prompt"]),
+                asked[row["task"]],
                 self.tasks[row["task"]],
                 (self.first + place) % self.num_generations,
             )
@@ -144,8 +154,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def seeds(self, turn: int, rows: list[int]) -> list[int]:
         """For some rows of this process; whatever process a row is on, its seed is the same."""
-        step = self.step
-        return [derive(self.seed, "rollout", step, self.first + row, turn) for row in rows]
+        ends = ((self.first + row, turn) for row in rows)
+        return derive_all(self.seed, "rollout", self.step, ends=ends)
 
     def draw(self, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
         """Answers of the current weights, cut off where the model's context ends."""
@@ -176,7 +186,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.said = {row: [] for row in range(len(inputs))}
         self.read = [0] * len(inputs)
         self.measure_drift()
-        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        with padding_at_once():
+            batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
         batch["advantages"][self.dead[self.first : self.first + len(inputs)]] = 0.0
         self._metrics["train"]["frac_reward_zero_std"][-1] = self.dead.float().mean().item()
@@ -196,10 +207,21 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        if not self.tools:
+            # TRL copies every prompt, and a list that occurs several times only once.
+            shared: dict[int, Any] = {}
+            pairs = zip(prompts, self.rows, strict=True)
+            prompts = [shared.setdefault(row["task"], prompt) for prompt, row in pairs]
         self.drawn = super()._generate(prompts)
         if self.tools or self.dialogues is not None:
             self.count_turns()
         return self.drawn
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> tuple[list[list[int]], Any, Any]:
+        distinct = {id(prompt): prompt for prompt in prompts}
+        ids, images, fields = super()._tokenize_prompts(list(distinct.values()))
+        places = dict(zip(distinct, ids, strict=True))
+        return [list(places[id(prompt)]) for prompt in prompts], images, fields
 
     def count_turns(self) -> None:
         """Count what was read in later turns, as evaluation does; TRL counts the first prompts."""
@@ -223,8 +245,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             began = time.perf_counter()
             tokens, logprobs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
             self.drawing_s += time.perf_counter() - began
-        for row, ids, said in zip(rows, prompt_ids, tokens, strict=True):
-            self.said[row] = [*ids, *said]
+        for row, ids, own in zip(rows, prompt_ids, tokens, strict=True):
+            self.said[row] = [*ids, *own]
             self.read[row] += len(ids)
         self.turn += 1
         return tokens, logprobs
@@ -243,38 +265,41 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
         groups = [(self.first + place) // self.num_generations for place in range(len(self.rows))]
-        rollouts = self.recorder.score(self.attempts(), self.step, groups, self.short)
-        n = len(rollouts)
-        log_metric("valid", sum(rollout.outcome.valid for rollout in rollouts) / n)
-        log_metric("optimal", sum(rollout.outcome.optimal for rollout in rollouts) / n)
+        scored = self.recorder.score(self.attempts(), self.step, groups, self.short)
+        n = len(scored)
+        log_metric("valid", sum(one.outcome.valid for one in scored) / n)
+        log_metric("optimal", sum(one.outcome.optimal for one in scored) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         if self.names_short:
-            own = [rollout.completion_tokens for rollout in rollouts]
+            own = [one.completion_tokens for one in scored]
             tokens = self.accelerator.gather(torch.tensor(own, device=self.accelerator.device))
             self.short = short_after(self.short, tokens.cpu().numpy())
             self._metrics["train"]["short"].append(self.short)
         if self.sieve.filters:
-            self.columns = columns_of(rollouts, self.first, self.num_generations)
-        return [float(rollout.shaped or 0.0) for rollout in rollouts]
+            self.columns = columns_of(scored, self.first, self.num_generations)
+        return [one.shaped for one in scored]
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""
         _, completion_ids, own, messages, logprobs, *_ = self.drawn
-        own = own or [[1] * len(ids) for ids in completion_ids]
+        ends = set(self.eos_token_ids)
         found = []
         for row, prompt in enumerate(self.prompts()):
-            ids, mask = completion_ids[row], own[row]
-            kept = [place for place, mine in enumerate(mask) if mine]
+            tokens, scores = completion_ids[row], logprobs[row] if logprobs else None
+            stop = StopReason.END if tokens[-1] in ends else StopReason.LENGTH
+            if own:
+                tokens = list(compress(tokens, own[row]))
+                scores = scores and list(compress(scores, own[row]))
             last = messages[row][-1].get("content") or ""
             completion = Completion(
                 text=last if isinstance(last, str) else str(last),
-                stop=StopReason.END if ids[-1] in self.eos_token_ids else StopReason.LENGTH,
-                tokens=tuple(ids[place] for place in kept),
-                logprobs=tuple(logprobs[row][place] for place in kept) if logprobs else None,
+                stop=stop,
+                tokens=tuple(tokens),
+                logprobs=None if scores is None else tuple(scores),
                 entropies=tuple(self.entropies[row]) if self.entropies and not self.tools else None,
                 prompt_tokens=self.read[row],
-                completion_tokens=len(kept),
+                completion_tokens=len(tokens),
                 seconds=self.drawing_s / len(self.rows),
             )
             found.append(self.attempt(row, prompt, completion, messages[row]))
@@ -297,7 +322,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
                 for turn in messages
             )
             return Attempt(prompt, completion, turns, self.environments[row]._episode)
-        return Attempt(prompt, completion)
+        return Attempt(prompt, completion, said(completion))
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -352,6 +377,29 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         own = self.probes["completion_mask"] * self.probes["own"]
         drift = ((self.probes["logprobs"] - now) * own).sum() / own.sum().clamp(min=1)
         self._metrics["train"]["drift"].append(self.accelerator.reduce(drift, "mean").item())
+
+
+@contextmanager
+def padding_at_once() -> Iterator[None]:
+    """TRL pads row by row, in Python: for a thousand rows as long as a pass of a small model."""
+    plain = grpo_trainer.pad
+
+    def pad(
+        tensors: list[Tensor],
+        padding_value: float = 0,
+        padding_side: str = "right",
+        pad_to_multiple_of: int | None = None,
+    ) -> Tensor:
+        if pad_to_multiple_of or tensors[0].dim() != 1:
+            found: Tensor = plain(tensors, padding_value, padding_side, pad_to_multiple_of)
+            return found
+        return pad_sequence(tensors, True, padding_value, padding_side)
+
+    grpo_trainer.pad = pad
+    try:
+        yield
+    finally:
+        grpo_trainer.pad = plain
 
 
 def read_probes(file: Path, device: torch.device) -> dict[str, Tensor]:

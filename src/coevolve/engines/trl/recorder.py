@@ -4,13 +4,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from coevolve.core.rollout import Message, Rollout
+from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, begin
 from coevolve.engines.stage import components_of
-from coevolve.evaluation.judge import each, judge, record
-from coevolve.harness.reward import shaped
+from coevolve.evaluation.judge import each, record, verdicts
+from coevolve.harness.reward import SHORT, shaped
 from coevolve.policies.base import Completion, Prompt
 from coevolve.store.rollouts import write
 
@@ -20,13 +20,29 @@ class Attempt(NamedTuple):
 
     prompt: Prompt
     completion: Completion
-    turns: tuple[Message, ...] = ()
-    """All turns after the prompt, for tasks of several turns."""
+    turns: tuple[Message, ...]
+    """All turns after the prompt."""
     episode: Episode | None = None
+    """For tasks of several turns."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (*self.prompt.messages, *self.turns)
+
+
+class Scored(NamedTuple):
+    """An attempt with its verdict: all that training looks at."""
+
+    outcome: Outcome
+    stop: StopReason
+    completion_tokens: int
+    messages: tuple[Message, ...]
+    shaped: float = 0.0
+    """The reward that training uses."""
 
 
 class Recorder:
-    """Turns attempts into rollouts; what is recorded is what the reward was computed from."""
+    """Judges and records attempts; what is recorded is what the reward was computed from."""
 
     def __init__(
         self, domains: dict[str, Domain], folder: Path, policy: str, process: int, shape: str
@@ -41,27 +57,49 @@ class Recorder:
         return begin(self.domains[task.domain], task)
 
     def score(
-        self, attempts: list[Attempt], step: int, groups: list[int], short: float
-    ) -> list[Rollout]:
-        """The rollouts of one step, on their way to disk, each with the number of its group."""
-        found = each(self.domains.values(), lambda attempt: self.judged(attempt, step), attempts)
-        rewards = shaped(self.shape, found, components_of(self.domains), short)
-        rollouts = [
-            rollout.model_copy(update={"shaped": float(reward), "group": f"{step}/{group}"})
-            for rollout, reward, group in zip(found, rewards, groups, strict=True)
+        self, attempts: list[Attempt], step: int, groups: list[int], short: float = SHORT
+    ) -> list[Scored]:
+        """What came of the attempts of one step, each in the group of that number; rollouts are
+        made of them on their way to disk."""
+        found = [
+            Scored(outcome, one.completion.stop, one.completion.completion_tokens, one.messages)
+            for one, outcome in zip(attempts, self.outcomes(attempts), strict=True)
         ]
-        path = self.folder / f"step-{step:06d}-{self.process}.parquet"
-        self.pending.append(self.writer.submit(write, rollouts, path))
-        return rollouts
+        rewards = shaped(self.shape, found, components_of(self.domains), short).tolist()
+        scored = [Scored(*one[:4], reward) for one, reward in zip(found, rewards, strict=True)]
+        self.pending.append(self.writer.submit(self.keep, attempts, scored, step, groups))
+        return scored
 
-    def judged(self, attempt: Attempt, step: int) -> Rollout:
-        prompt, completion = attempt.prompt, attempt.completion
-        if attempt.episode is None:
-            assert prompt.task is not None
-            domain = self.domains[prompt.task.domain]
-            return judge(domain, prompt, completion, self.policy, step)
-        outcome = attempt.episode.outcome(completion.text, completion.completion_tokens)
-        return record(prompt, completion, attempt.turns, outcome, self.policy, step)
+    def outcomes(self, attempts: list[Attempt]) -> list[Outcome]:
+        """Verdicts in order, all single answers of a domain together."""
+        found: dict[int, Outcome] = {}
+        alone: dict[str, list[int]] = {}
+        for place, attempt in enumerate(attempts):
+            task = attempt.prompt.task
+            if attempt.episode is None and task is not None:
+                alone.setdefault(task.domain, []).append(place)
+        for name, places in alone.items():
+            prompts = [attempts[place].prompt for place in places]
+            completions = [attempts[place].completion for place in places]
+            verdict = verdicts(self.domains[name], prompts, completions)
+            found.update(zip(places, verdict, strict=True))
+        played = [place for place in range(len(attempts)) if place not in found]
+        ends = each(self.domains.values(), lambda place: ended(attempts[place]), played)
+        found.update(zip(played, ends, strict=True))
+        return [found[place] for place in range(len(attempts))]
+
+    def keep(
+        self, attempts: list[Attempt], scored: list[Scored], step: int, groups: list[int]
+    ) -> None:
+        """Write the rollouts of a step."""
+        rollouts = [
+            record(
+                attempt.prompt, attempt.completion, attempt.turns, one.outcome, self.policy, step,
+                one.shaped, f"{step}/{group}",
+            )
+            for attempt, one, group in zip(attempts, scored, groups, strict=True)
+        ]  # fmt: skip
+        write(rollouts, self.folder / f"step-{step:06d}-{self.process}.parquet")
 
     def flush(self) -> None:
         """Wait until everything is on disk; raises what went wrong there."""
@@ -71,3 +109,10 @@ class Recorder:
 
     def close(self) -> None:
         self.writer.shutdown(wait=True)
+
+
+def ended(attempt: Attempt) -> Outcome:
+    """The verdict on an episode."""
+    assert attempt.episode is not None
+    completion = attempt.completion
+    return attempt.episode.outcome(completion.text, completion.completion_tokens)

@@ -34,6 +34,8 @@ from coevolve.domains.lake.solver.rules import (
 
 SOLVED, EXCEEDED, GAVE_UP, SHORT = 0, 1, 2, 3
 """Solved; nothing within the cost bound; node limit reached; the horizon is too short."""
+ROOM = 8
+"""Nodes that a tree has room for at first; most searches end with fewer."""
 
 
 @kernel
@@ -181,24 +183,31 @@ def expand(
 
 @compiled
 def search(
-    lake: Lake, starts: Table, goals: Table, horizon: int, bound: int, limit: int
+    lake: Lake,
+    starts: Table,
+    goals: Table,
+    distance: Table,
+    horizon: int,
+    bound: int,
+    limit: int,
 ) -> tuple[int, int, Paths, Table, int]:
     """Run CBS; returns (status, cost, paths, lengths, nodes expanded).
 
-    `bound` is the largest cost of interest, `limit` the number of nodes to expand at most.
+    `distance` is how far each agent is from its goal (-1: cut off), `bound` the largest cost of
+    interest, `limit` the number of nodes to expand at most.
     """
     agents = starts.shape[0]
     tree = Tree(
-        np.zeros((64, 10), np.int64),
-        np.zeros((64, agents, horizon), np.int16),
-        np.full((64, agents), -1, np.int64),
-        np.full((64, agents, agents), -1, np.int64),
+        np.zeros((ROOM, 10), np.int64),
+        np.zeros((ROOM, agents, horizon), np.int16),
+        np.full((ROOM, agents), -1, np.int64),
+        np.full((ROOM, agents, agents), -1, np.int64),
     )
     rules = make_rules(agents, lake.free.shape[0], horizon, 16)
-    scratch = make_scratch(lake, starts, goals, horizon)
+    scratch = make_scratch(lake, distance, horizon)
     if scratch.distance.min() < 0:
         return EXCEEDED, 0, tree.paths[0], tree.lengths[0], 0
-    heap = np.empty((64, 2), np.int64)
+    heap = np.empty((ROOM, 2), np.int64)
     gather_all(lake, tree, 0, goals, rules)
     for a in range(agents):
         if replan(lake, a, starts, goals, tree.paths[0], tree.lengths[0], rules, scratch) < 0:
@@ -208,7 +217,7 @@ def search(
     tree.nodes[0, PARENT] = -1
     push(heap, 0, key_of(tree.nodes[0], 0), 0)
     queued, size, expanded = 1, 1, 0
-    refined = np.zeros(64, np.bool_)
+    refined = np.zeros(ROOM, np.bool_)
     while queued > 0:
         node = pop(heap, queued)
         queued -= 1

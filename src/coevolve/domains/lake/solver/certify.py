@@ -46,26 +46,25 @@ class Solution(NamedTuple):
 
 
 @compiled
-def total_distance(lake: Lake, starts: Table, goals: Table) -> int:
-    """Sum of the agents' distances to their goals, -1 if one cannot be reached."""
+def each_distance(lake: Lake, starts: Table, goals: Table) -> Table:
+    """Every agent's distance to its goal, -1 if it cannot be reached."""
     table = np.empty(lake.free.shape[0] * lake.width, np.int64)
-    total = 0
+    found = np.empty(starts.shape[0], np.int64)
+    sets = np.empty((3, lake.free.shape[0]), np.uint64)
     for a in range(starts.shape[0]):
-        distances(lake, goals[a], table)
-        if table[starts[a]] < 0:
-            return -1
-        total += table[starts[a]]
-    return total
+        distances(lake, goals[a], table, sets)
+        found[a] = table[starts[a]]
+    return found
 
 
 @compiled
 def search_long(
-    lake: Lake, starts: Table, goals: Table, bound: int, limit: int
+    lake: Lake, starts: Table, goals: Table, distance: Table, bound: int, limit: int
 ) -> tuple[int, int, Paths, Table, int]:
     """`search` with a horizon that grows as needed."""
     horizon = 2 * (lake.free.shape[0] + lake.width) + 2 * starts.shape[0]
     while True:
-        result = search(lake, starts, goals, horizon, bound, limit)
+        result = search(lake, starts, goals, distance, horizon, bound, limit)
         if result[0] != SHORT:
             return result
         if limit < 2:
@@ -87,28 +86,29 @@ def waits(paths: Paths, lengths: Table) -> bool:
 @compiled
 def certify(
     free: Words, width: int, starts: Table, goals: Table, detour: int, limit: int
-) -> tuple[int, int, Paths, Table, int, int, bool]:
-    """(status, cost, paths, lengths, nodes expanded, sum of distances, needs_wait) of a board.
+) -> tuple[int, int, Paths, Table, int, Table, bool]:
+    """(status, cost, paths, lengths, nodes expanded, distances, needs_wait) of a board.
 
     Plans that exceed the sum of distances by more than `detour` are not looked for.
     """
     lake = Lake(free, width, True)
-    distance = total_distance(lake, starts, goals)
+    alone = each_distance(lake, starts, goals)
+    distance = alone.sum()
     status, cost, paths, lengths, expanded = search_long(
-        lake, starts, goals, distance + detour, limit
+        lake, starts, goals, alone, distance + detour, limit
     )
     needs_wait = False
     if status == SOLVED and waits(paths, lengths):
         needs_wait = True
         if (cost - distance) % 2 == 0:
-            moving = search_long(Lake(free, width, False), starts, goals, cost, limit)
+            moving = search_long(Lake(free, width, False), starts, goals, alone, cost, limit)
             expanded += moving[4]
             if moving[0] == SOLVED:
                 needs_wait = False
                 paths, lengths = moving[2], moving[3]
             elif moving[0] == GAVE_UP:
                 status = GAVE_UP
-    return status, cost, paths, lengths, expanded, distance, needs_wait
+    return status, cost, paths, lengths, expanded, alone, needs_wait
 
 
 def solve(board: Board, limit: int = LIMIT) -> Solution:
@@ -123,11 +123,8 @@ def solve(board: Board, limit: int = LIMIT) -> Solution:
                 "no plan exists: every joint position that the agents can reach was tried"
             )
         result = certify(free, width, starts, goals, FAR, limit)
-    status, cost, paths, lengths, expanded, _, needs_wait = result
-    alone = [
-        int(total_distance(lake, starts[agent : agent + 1], goals[agent : agent + 1]))
-        for agent in range(board.agents)
-    ]
+    status, cost, paths, lengths, expanded, distance, needs_wait = result
+    alone = distance.tolist()
     if status == EXCEEDED:
         cut_off = ", ".join(str(agent) for agent, distance in enumerate(alone) if distance < 0)
         raise UnsolvableError(f"no plan exists: agent {cut_off} cannot reach its goal")

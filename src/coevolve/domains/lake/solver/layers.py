@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
+from coevolve.domains.lake.compile import Table, Words, kernel, lowest_bit
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
+DOWN, RIGHT = (-1, 1, 0, 0, 0), (0, 0, -1, 1, 0)
+"""Rows and columns that a move goes: up, down, left, right, stay."""
 
 
 class Lake(NamedTuple):
@@ -108,8 +110,12 @@ def forward(
     height, width, wait = reach.shape[1], lake.width, lake.wait
     for t in range(begin, end):
         mask = min(t + 1, settled)
+        above, here = ZERO, reach[t, 0]
         for r in range(height):
-            reach[t + 1, r] = spread(reach, t, r, wait) & allowed[mask, r]
+            below = reach[t, r + 1] if r + 1 < height else ZERO
+            word = (here << ONE) | (here >> ONE) | above | below | (here if wait else ZERO)
+            reach[t + 1, r] = word & allowed[mask, r]
+            above, here = here, below
         for k in range(banned.shape[0]):
             if banned[k, 2] == t:
                 target = banned[k, 1]
@@ -191,8 +197,12 @@ def backward(
         layers[length, r] = ZERO
     add(layers, length, width, goal)
     for t in range(length - 1, -1, -1):
+        above, here = ZERO, layers[t + 1, 0]
         for r in range(height):
-            layers[t, r] = spread(layers, t + 1, r, lake.wait) & reach[t, r]
+            below = layers[t + 1, r + 1] if r + 1 < height else ZERO
+            word = (here << ONE) | (here >> ONE) | above | below | (here if lake.wait else ZERO)
+            layers[t, r] = word & reach[t, r]
+            above, here = here, below
         if t == length - 1:
             remove(layers, t, width, goal)
         for k in range(banned.shape[0]):
@@ -219,12 +229,20 @@ def single(out: Words, slot: int, length: int, time: int) -> bool:
     return found
 
 
-@compiled
-def distances(lake: Lake, goal: int, out: Table) -> None:
-    """Fill out[cell] with the number of moves to `goal`, -1 where it cannot be reached."""
+@kernel
+def distances(lake: Lake, goal: int, out: Table, sets: Words) -> None:
+    """Fill out[cell] with the number of moves to `goal`, -1 where it cannot be reached.
+
+    `sets` is spare room for three sets of cells; those of a small board need one word.
+    """
     height, width = lake.free.shape[0], lake.width
-    out[:] = -1
-    sets = np.zeros((3, height), np.uint64)  # seen, current layer, next layer
+    for cell in range(out.shape[0]):
+        out[cell] = -1
+    if small(lake):
+        fill_small(lake, goal, out)
+        return
+    for r in range(height):
+        sets[0, r] = sets[1, r] = ZERO  # seen, current layer; the third is the next layer
     add(sets, 1, width, goal)
     steps = 0
     alive = True
@@ -241,4 +259,46 @@ def distances(lake: Lake, goal: int, out: Table) -> None:
         for r in range(height):
             sets[1, r] = sets[2, r]
             alive = alive or sets[1, r] != ZERO
+        steps += 1
+
+
+@kernel
+def small(lake: Lake) -> bool:
+    """Whether a set of cells fits in one word, and a row of it can be shifted out of one."""
+    return lake.free.shape[0] * lake.width <= 64 and lake.width < 64
+
+
+@kernel
+def left_column(height: int, width: int) -> np.uint64:
+    """The first column of a small board, in one word."""
+    found = ZERO
+    for r in range(height):
+        found |= ONE << np.uint64(r * width)
+    return found
+
+
+@kernel
+def around(cells: np.uint64, left: np.uint64, width: int) -> np.uint64:
+    """The cells a move away from a set in one word, and some beyond the board's last."""
+    right, wide = left << np.uint64(width - 1), np.uint64(width)
+    sideways = ((cells & ~right) << ONE) | ((cells & ~left) >> ONE)
+    return sideways | (cells << wide) | (cells >> wide)
+
+
+@kernel
+def fill_small(lake: Lake, goal: int, out: Table) -> None:
+    """The distances on a board that is small."""
+    height, width = lake.free.shape[0], lake.width
+    left, unseen = left_column(height, width), ZERO
+    for r in range(height):
+        unseen |= lake.free[r] << np.uint64(r * width)
+    layer = ONE << np.uint64(goal)
+    steps = 0
+    while layer != ZERO:
+        unseen &= ~layer
+        word = layer
+        while word != ZERO:
+            out[lowest_bit(word)] = steps
+            word &= word - ONE
+        layer = around(layer, left, width) & unseen
         steps += 1

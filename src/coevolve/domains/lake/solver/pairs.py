@@ -12,15 +12,18 @@ from coevolve.domains.lake.solver.layers import (
     ONE,
     ZERO,
     Lake,
+    around,
     arrives,
     backward,
     begin_at,
     forward,
     has,
+    left_column,
     linked,
     may_move,
     neighbour,
     remove,
+    small,
     spread,
 )
 
@@ -36,6 +39,130 @@ def bans_at(banned: Table, time: int) -> bool:
         if banned[k, 2] == time:
             return True
     return False
+
+
+@kernel
+def packed(layers: Words, slot: int, time: int, width: int) -> np.uint64:
+    """A layer of a board of at most 64 cells as one word, a bit for each cell."""
+    found = ZERO
+    for r in range(layers.shape[2]):
+        found |= layers[slot, time, r] << np.uint64(r * width)
+    return found
+
+
+@kernel
+def step_to(bit: np.uint64, left: np.uint64, width: int, direction: int) -> np.uint64:
+    """The cell one step away (up, down, left, right, stay) of a cell, each as a bit of one word.
+
+    None beyond the sides; beyond the last row there may be a bit that no board has.
+    """
+    if direction == 0:
+        return bit >> np.uint64(width)
+    if direction == 1:
+        return bit << np.uint64(width)
+    if direction == 2:
+        return (bit & ~left) >> ONE
+    if direction == 3:
+        return (bit & ~(left << np.uint64(width - 1))) << ONE
+    return bit
+
+
+@kernel
+def entered(
+    lake: Lake,
+    cells: np.uint64,
+    banned: Table,
+    time: int,
+    target: np.uint64,
+    but: np.uint64,
+    left: np.uint64,
+) -> bool:
+    """`linked` into a cell, from a set of cells without `but`, each in one word."""
+    around_it = cells & around(target, left, lake.width) & ~but
+    if lake.wait:
+        around_it |= cells & target & ~but
+    if banned.shape[0] == 0:
+        return around_it != ZERO
+    while around_it != ZERO:
+        if may_move(banned, lowest_bit(around_it), lowest_bit(target), time):
+            return True
+        around_it &= around_it - ONE
+    return False
+
+
+@kernel
+def compatible_small(
+    lake: Lake,
+    layers: Words,
+    first: int,
+    first_length: int,
+    first_banned: Table,
+    second: int,
+    second_length: int,
+    second_banned: Table,
+    pairs: Words,
+) -> bool:
+    """`compatible` for boards of at most 64 cells, where pairs[side, c, 0] holds a whole set."""
+    height, width = lake.free.shape[0], lake.width
+    left = left_column(height, width)
+    now = packed(layers, first, 0, width)
+    cell = lowest_bit(now)
+    pairs[0, cell, 0] = packed(layers, second, 0, width) & ~(ONE << np.uint64(cell))
+    for t in range(max(first_length, second_length)):
+        here, there = t % 2, 1 - t % 2
+        following = packed(layers, first, min(t + 1, first_length), width)
+        reach = packed(layers, second, min(t + 1, second_length), width)
+        first_bans, second_bans = bans_at(first_banned, t), bans_at(second_banned, t)
+        low, high = (4, 5) if t >= first_length else (0, 5 if lake.wait else 4)
+        word = following
+        while word != ZERO:
+            pairs[there, lowest_bit(word), 0] = ZERO
+            word &= word - ONE
+        alive = ZERO
+        word = now
+        while word != ZERO:
+            cell = lowest_bit(word)
+            word &= word - ONE
+            others = pairs[here, cell, 0]
+            if others == ZERO:
+                continue
+            moved = others
+            if t < second_length:
+                moved = around(others, left, width) & reach
+                if lake.wait:
+                    moved |= others & reach
+            if second_bans:
+                for k in range(second_banned.shape[0]):
+                    target = second_banned[k, 1]
+                    if second_banned[k, 2] == t and (moved >> np.uint64(target)) & ONE != ZERO:
+                        goal = ONE << np.uint64(target)
+                        if not entered(lake, others, second_banned, t, goal, ZERO, left):
+                            moved &= ~goal
+            own = ONE << np.uint64(cell)
+            for direction in range(low, high):
+                bit = step_to(own, left, width, direction) & following
+                if bit == ZERO:
+                    continue
+                target = lowest_bit(bit)
+                if first_bans and not may_move(first_banned, cell, target, t):
+                    continue
+                joined = pairs[there, target, 0]
+                swaps = (
+                    direction < 4
+                    and moved & own != ZERO
+                    and others & bit != ZERO
+                    and joined & own == ZERO
+                    and not entered(lake, others, second_banned, t, own, bit, left)
+                )
+                joined = (joined | moved) & ~bit
+                if swaps:
+                    joined &= ~own
+                pairs[there, target, 0] = joined
+                alive |= joined
+        if alive == ZERO:
+            return False
+        now = following
+    return True
 
 
 @kernel
@@ -56,6 +183,18 @@ def compatible(
     the first two sides take turns as the current and the next time step, the third is spare.
     """
     height, width = lake.free.shape[0], lake.width
+    if small(lake):
+        return compatible_small(
+            lake,
+            layers,
+            first,
+            first_length,
+            first_banned,
+            second,
+            second_length,
+            second_banned,
+            pairs,
+        )
     moved = pairs[2]
     for r in range(height):
         if layers[first, 0, r] != ZERO:

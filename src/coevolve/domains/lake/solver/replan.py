@@ -6,15 +6,14 @@ import numpy as np
 
 from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 from coevolve.domains.lake.solver.layers import (
+    DOWN,
     ONE,
+    RIGHT,
     ZERO,
     Lake,
     arrival,
     backward,
-    distances,
-    has,
     may_move,
-    neighbour,
 )
 from coevolve.domains.lake.solver.rules import FAR, Paths, Rules, position
 
@@ -33,14 +32,9 @@ class Scratch(NamedTuple):
 
 
 @compiled
-def make_scratch(lake: Lake, starts: Table, goals: Table, horizon: int) -> Scratch:
-    agents, height = starts.shape[0], lake.free.shape[0]
+def make_scratch(lake: Lake, distance: Table, horizon: int) -> Scratch:
+    agents, height = distance.shape[0], lake.free.shape[0]
     cells = height * lake.width
-    table = np.empty(cells, np.int64)
-    distance = np.empty(agents, np.int64)
-    for a in range(agents):
-        distances(lake, goals[a], table)
-        distance[a] = table[starts[a]]
     return Scratch(
         np.empty((agents, horizon, height), np.uint64),
         np.empty((4, horizon, height), np.uint64),
@@ -89,13 +83,21 @@ def choose_path(
         for r in range(height):
             word = layers[t, r]
             while word != ZERO:
-                cell = r * width + lowest_bit(word)
+                c = lowest_bit(word)
+                cell = r * width + c
                 word &= word - ONE
                 best = FAR
                 for direction in range(5 if lake.wait else 4):
-                    target = neighbour(height, width, cell, direction)
-                    if target < 0 or not has(layers, t + 1, width, target):
+                    row, column = r + DOWN[direction], c + RIGHT[direction]
+                    if (
+                        row < 0
+                        or row >= height
+                        or column < 0
+                        or column >= width
+                        or (layers[t + 1, row] >> np.uint64(column)) & ONE == ZERO
+                    ):
                         continue
+                    target = row * width + column
                     score = occupied[t + 1, target]
                     if t + 1 < length:
                         score += scores[t + 1, target, 0]
