@@ -129,13 +129,14 @@ def test_what_would_run_is_shown() -> None:
     plan = said_by("main", "--dry-run", "--seeds", "2", "-a", "fixed", "-a", "bandit", "--json")
     facts = json.loads(plan)
     assert facts["seeds"] == [0, 1]
-    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 2240, "measure": 2900}
-    assert facts["rollouts"] == 2 * (300 + 2 * (4608 + 2240 + 2900))
+    assert facts["rollouts_per_seed"]["bandit"] == {"train": 4608, "probe": 768, "measure": 2900}
+    assert facts["rollouts"] == 2 * (300 + 768 + 2 * (4608 + 2900))
     shown = coevolve("compare", "gate", "--dry-run").stdout
     assert "random-unguarded" in shown
     assert "4,608" in shown
     listed = json.loads(said_by("--list", "--json"))
-    assert set(listed) == {"main", "language", "context", "gate", "adversaries", "kinds"}
+    shipped = {"main", "language", "context", "gate", "adversaries", "kinds"}
+    assert set(listed) == shipped | {"climb", "overshoot", "random-start"}
 
 
 @pytest.mark.parametrize(

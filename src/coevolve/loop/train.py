@@ -42,8 +42,7 @@ from coevolve.store.phases import Dev, Grown, Scores, Train
 from coevolve.store.stages import stage_rollouts
 
 CODE = (".py", ".toml")
-WORK = "coevolve.loop.train:train_version"
-"""For a cluster."""
+WORK = "coevolve.loop.train:train_version"  # for a cluster
 NOTHING = Spent()
 
 
