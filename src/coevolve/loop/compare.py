@@ -116,7 +116,7 @@ def read(ledger: Ledger) -> dict[str, Any]:
         "reverted": sum(not one.valid for one in lineage.versions),
         "train_rollouts": trained.rollouts,
         "train_tokens": trained.tokens,
-        "probe_rollouts": sum(one.tests.spent.rollouts for one in lineage.generations if one.tests),
+        "probe_rollouts": sum(one.probed.rollouts for one in lineage.generations),
         "tokens": spent.tokens,
         "seconds": sum(event.seconds or 0.0 for event in ledger.events("phase")),
         "money": spent.money,

@@ -160,9 +160,8 @@ def paid(run: Run, version: Version, own: Train | None) -> Spent:
     of its generation have drawn, where that counts."""
     if not run.plan.pay_probes or version.generation >= len(run.lineage.generations):
         return own.spent.model_copy(update={"seconds": 0.0}) if own else NOTHING
-    found = run.lineage.generations[version.generation]
+    spent = run.lineage.generations[version.generation].probed
     among = sum(one.generation == version.generation for one in run.lineage.versions)
-    spent = sum((one.spent for one in (found.diagnose, found.tests) if one), NOTHING)
     return Spent(rollouts=spent.rollouts // among, tokens=spent.tokens // among)
 
 

@@ -73,6 +73,11 @@ class Generation:
     tests: Tests | None = None
     learn: Learn | None = None
 
+    @property
+    def probed(self) -> Spent:
+        """What was drawn to explore and to try proposals."""
+        return sum((one.spent for one in (self.diagnose, self.tests) if one), Spent())
+
 
 @dataclass
 class Lineage:
