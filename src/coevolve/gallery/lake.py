@@ -72,6 +72,6 @@ CALMER = Scenario(
         "hypothesis": "If the learning rate is lower, then more plans are valid, because steps "
         "this large unlearn what the policy could do.",
     },
-    plan=pocket(learning_rate=2e-4),
+    plan={**pocket(learning_rate=5e-4), "gate": {"twins": 4}},
     parts=training,
 )
