@@ -265,6 +265,7 @@ from pathlib import Path
 from training import lake_tasks, stage
 from coevolve.engines.command import CommandEngine
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored
 CommandEngine(sys.argv[1]).train(stage(Path(sys.argv[2])), lake_tasks(2))
 """
 HANGS = """

@@ -64,7 +64,7 @@ def test_no_adversary_ends_worse_than_doing_nothing(tmp_path: Path, fixed: Run, 
     assert generation.tests
     assert len(generation.tests.tried) == bool(proposal.patch)
     for one in generation.tests.tried:  # what is in force was probed beside it
-        assert one.backtest is None or "signal_before" in one.backtest.measures
+        assert one.backtest is None or "worth_before" in one.backtest.measures
     first, second = (one.harness.knobs for one in run.lineage.versions)
     moved = [abs(second[knob] - first[knob]) for knob in first if "hole" in knob]
     assert max(moved) <= run.plan.reach * 0.5 + 1e-9
