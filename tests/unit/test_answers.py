@@ -4,7 +4,7 @@ import pytest
 from synthetic import judged
 
 from coevolve.dashboard.answers import answers_of
-from coevolve.dashboard.helped import Trial, by_controls, foretold
+from coevolve.dashboard.effect import Trial, by_controls, foretold
 from coevolve.domains.change import knob_words, patch_words
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.engineering.table import is_table
@@ -177,6 +177,11 @@ def test_a_predicted_gain_is_told_with_its_interval() -> None:
     assert foretold(patch, BACKTEST.model_copy(update={"measures": gain})) == (
         "gain +12 % [+3, +20], n 40"
     )
+    small = {name: Measure(value=one.value / 50, n=40, low=0.0006, high=0.004)
+             for name, one in gain.items()}  # fmt: skip
+    small["worth_before"] = Measure(value=0.02, n=40)
+    relative = BACKTEST.model_copy(update={"measures": small})
+    assert foretold(patch, relative) == "gain +12 % [+3, +20], n 40"
     assert foretold(patch, None) == "not tried"
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from coevolve.backtests.signal import SMALLEST
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
@@ -29,7 +30,7 @@ from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
 from coevolve.policies.base import Lazy, Policy
-from coevolve.store.cells import Cell, cells_of
+from coevolve.store.cells import Cell, cells_of, pooled
 
 if TYPE_CHECKING:
     from coevolve.policies.models import Loaded
@@ -40,8 +41,6 @@ NEXT = 0.5
 """What tasks of the next kind are worth to a kind that fails, beside tasks of its own."""
 MOST = 20.0
 """Log-ratio beyond which an answer is not made likelier."""
-SMALLEST = 1e-4
-"""What the engine adds to the spread of a group before dividing by it."""
 
 
 class Bet(NamedTuple):
@@ -144,9 +143,8 @@ class Branch(NamedTuple):
 
 def alive(cells: Iterable[Cell]) -> Rate:
     """Groups whose answers earn different rewards."""
-    counted = [(cell.groups, cell.dead) for cell in cells]
-    groups, dead = (sum(one[place] for one in counted) for place in (0, 1))
-    return wilson(groups - dead, groups)
+    whole = pooled(cells)
+    return wilson(whole.groups - whole.dead, whole.groups)
 
 
 def by_group(

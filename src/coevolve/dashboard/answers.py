@@ -5,7 +5,7 @@ Pure functions of the lineage.
 
 from typing import NamedTuple
 
-from coevolve.dashboard.helped import Helped, helped_by
+from coevolve.dashboard.effect import Helped, helped_by
 from coevolve.dashboard.numbers import percent
 from coevolve.dashboard.standing import (
     Standing,

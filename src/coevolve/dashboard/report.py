@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 from coevolve.dashboard import charts, numbers
+from coevolve.dashboard.effect import foretold
 from coevolve.dashboard.facts import Facts, facts_of
-from coevolve.dashboard.helped import foretold
 from coevolve.dashboard.proposals import in_words
 from coevolve.dashboard.text import written
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.engineering.trainee import level, tied
 from coevolve.engineers.base import Edit, View
-from coevolve.engineers.signals import NOTHING, evidence, standing
-from coevolve.store.cells import Cell
+from coevolve.engineers.signals import evidence, standing
+from coevolve.store.cells import NOTHING, Cell
 
 ACTIONS = {"up": "raise", "same": "", "down": "lower"}
 WORDS = {action: word for word, action in ACTIONS.items()}

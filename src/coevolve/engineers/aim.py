@@ -11,7 +11,8 @@ from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import View
 from coevolve.engineers.baselines import learnability
 from coevolve.engineers.reach import variation
-from coevolve.engineers.signals import Ruling, Signal, counted, pooled, signals, standing
+from coevolve.engineers.signals import Ruling, Signal, counted, signals, standing
+from coevolve.store.cells import pooled
 
 DEAD = 0.02
 """Rate of valid answers below which tasks teach nothing yet."""

@@ -6,9 +6,9 @@ Invariant: every rate is shown as counts, and what was left out is said.
 from collections.abc import Iterable
 
 from coevolve.engineers.base import View
-from coevolve.engineers.signals import counted, pooled, standing
+from coevolve.engineers.signals import counted, standing
 from coevolve.evaluation.clusters import cautious
-from coevolve.store.cells import Cell, merged
+from coevolve.store.cells import Cell, merged, pooled
 
 ENOUGH = 8
 """Rollouts per row, on average, that finer rows must have."""

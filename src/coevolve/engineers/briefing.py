@@ -9,12 +9,13 @@ from coevolve.engineers.base import Past, View
 from coevolve.engineers.context import CHARACTERS_PER_TOKEN, remark
 from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.library import SkillLibrary
-from coevolve.engineers.signals import counted, pooled
+from coevolve.engineers.signals import counted
 from coevolve.engineers.situation import Situation
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
+from coevolve.store.cells import pooled
 
 WORDS = 160
 """Characters that are shown in a list of why a patch was refused."""

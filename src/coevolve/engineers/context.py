@@ -13,8 +13,9 @@ from coevolve.engineers.base import Past, View
 from coevolve.engineers.breakdown import breakdown
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.fence import clean, cut, fenced
-from coevolve.engineers.signals import counted, pooled, standing
+from coevolve.engineers.signals import counted, standing
 from coevolve.harness.recipe import Recipe
+from coevolve.store.cells import pooled
 
 CHARACTERS_PER_TOKEN = 4
 NOTE_CHARACTERS = 2_000

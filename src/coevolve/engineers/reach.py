@@ -12,7 +12,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.engineers.base import Edit
-from coevolve.store.cells import Cell
+from coevolve.store.cells import Cell, pooled
 
 SMALLEST_SHARE = 0.02
 """What a share of zero becomes when it is raised."""
@@ -24,9 +24,8 @@ RARE = 0.25
 def widened(reach: float, cells: Iterable[Cell]) -> float:
     """How far knobs may move after a training with these results: the further, the more of its
     groups had nothing to teach, being solved or dead. Where all had, it is the plan's `reach`."""
-    counted = [(cell.groups, cell.dead) for cell in cells]
-    groups, dead = (sum(one[place] for one in counted) for place in (0, 1))
-    return reach + (1 - reach) * (dead / groups if groups else 0.0)
+    whole = pooled(cells)
+    return reach + (1 - reach) * whole.dead / max(whole.groups, 1)
 
 
 def evenly(knobs: Knobs, seen: Iterable[Mapping[str, Label]]) -> Knobs | None:

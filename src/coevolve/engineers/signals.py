@@ -4,17 +4,15 @@ Works from groups, labels and the direction `harder` alone. Missing labels and e
 signals with n = 0, never errors.
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob
 from coevolve.engineers.base import Past, View
-from coevolve.store.cells import Cell, merged
+from coevolve.store.cells import NOTHING, Cell, pooled
 
 Ruling = tuple[dict[str, float], str]
 """What a rule comes to: the knobs that it changes, and why."""
-NOTHING = Cell(labels={}, n=0, valid=0, optimal=0, reward=0.0)
 
 
 class Signal(NamedTuple):
@@ -34,12 +32,6 @@ def standing(view: View) -> Past:
     """The version whose checkpoint is in force."""
     kept = [past for past in view.history if past.verdict == "kept"]
     return (kept or [view.last])[-1]
-
-
-def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cell:
-    """All cells that carry a label, as one; without a label, all cells."""
-    found = [cell for cell in cells if label is None or cell.labels.get(label[0]) == label[1]]
-    return merged(found, ())[0] if found else NOTHING
 
 
 def evidence(finished: Past, label: tuple[str, Label] | None = None) -> Cell:

@@ -144,8 +144,9 @@ def probes(plan: Plan) -> int:
     each = rule.tasks * rule.samples
     if rule.by in ("replay", "branch"):
         each = min(rule.steps, recipe.steps) * recipe.tasks * recipe.group
-    designs = min(plan.candidates, len(plan.engineers)) if plan.engineers != ("fixed",) else 0
-    tried = (1 + designs) * each if designs and rule.on and "knobs" in plan.factors else 0
+    tried = 0
+    if plan.designs and rule.on and "knobs" in plan.factors:
+        tried = (1 + min(plan.candidates, len(plan.engineers))) * each
     explored = plan.explore * rule.samples if plan.explores else 0
     return (plan.versions - 1) * (tried + explored)
 

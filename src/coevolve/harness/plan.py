@@ -191,8 +191,13 @@ class Plan(Value):
         return self.recipe.steps * self.recipe.tasks * self.recipe.group
 
     @property
+    def designs(self) -> bool:
+        """Whether anybody may change anything."""
+        return self.engineers != ("fixed",)
+
+    @property
     def explores(self) -> bool:
-        return bool(self.explore) and self.only_knobs and self.engineers != ("fixed",)
+        return bool(self.explore) and self.only_knobs and self.designs
 
     @property
     def only_knobs(self) -> bool:

@@ -100,18 +100,11 @@ def read(ledger: Ledger) -> dict[str, Any]:
     lineage = lineage_of(ledger)
     ends = ledger.events("stopped") if ledger.state() == "stopped" else []
     spent, trained = spent_so_far(ledger), spent_on_training(lineage)
-    said = [
-        one
-        for generation in lineage.generations
-        for phase in generation.proposed
-        for listed in phase.proposals.values()
-        for one in listed
-    ]
     asked = sum(len(phase.proposals) for one in lineage.generations for phase in one.proposed)
     return {
         "ended": str(ends[-1].payload.get("reason", "stopped")) if ends else "done",
         "calls": asked,
-        "unusable": sum(bool(one.failure) for one in said),
+        "unusable": sum(bool(one.failure) for one in lineage.proposals),
         "taken": sum(one.patch is not None for one in lineage.versions),
         "reverted": sum(not one.valid for one in lineage.versions),
         "train_rollouts": trained.rollouts,

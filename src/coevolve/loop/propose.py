@@ -74,8 +74,10 @@ def explore(run: Run, generation: int, parent: int | None) -> list[Rollout]:
     """The parent on a few tasks of kinds that are hardly trained on: nobody can want what nobody
     has seen."""
     plan, gauge, harness = run.plan, run.gauge, run.lineage.harness(parent)
+    if not plan.explores:
+        return []
     knobs = evenly(gauge.domain.space.parse(harness.knobs), (task.bucket for task in gauge.dev))
-    if not plan.explores or knobs is None:
+    if knobs is None:
         return []
     few = plan.backtest.model_copy(update={"tasks": plan.explore})
     place = run.paths.probes(parent, f"{generation:02d}-explored")

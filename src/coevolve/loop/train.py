@@ -136,7 +136,7 @@ def job(run: Run, version: Version, twin: int = 0) -> Job:
 
 def branch(run: Run, generation: int, parent: int | None, harness: Harness) -> tuple[Path, Train]:
     """The first steps under a harness, from a parent, and where they are kept."""
-    folder = run.paths.branch(f"{generation:02d}-{harness.digest()}")
+    folder = run.paths.branch(generation, harness.digest())
     seed = derive(seed_of(run.plan, generation), "branch")
     own = Job(
         number=parent or 0, plan=run.plan, harness=harness, policy=run.lineage.policy(parent),
@@ -150,7 +150,7 @@ def branch(run: Run, generation: int, parent: int | None, harness: Harness) -> t
 
 def branch_of(run: Run, version: Version) -> Train | None:
     """The branch that a version goes on from, if its harness was tested with one."""
-    folder = run.paths.branch(f"{version.generation:02d}-{version.harness.digest()}")
+    folder = run.paths.branch(version.generation, version.harness.digest())
     found = result_of(folder, Branched) if version.generation else None
     return found.train if found else None
 
@@ -194,7 +194,7 @@ def retrain(run: Run) -> list[int]:
             continue
         run.say(f"version {node.number}: its checkpoint is gone; training it again")
         begun = Path(run.paths.find(given.policy if (given := job_of(folder, Job)) else ""))
-        lost = not begun.exists() and begun.is_relative_to(run.paths.branch(""))
+        lost = not begun.exists() and begun.is_relative_to(run.paths.branches)
         for place in (begun.parents[1], folder) if lost else (folder,):
             shutil.rmtree(place / "stage", ignore_errors=True)
             (place / RESULT).unlink(missing_ok=True)

@@ -43,6 +43,9 @@ class Cell(Value):
         return self.groups or self.n
 
 
+NOTHING = Cell(labels={}, n=0, valid=0, optimal=0, reward=0.0)
+
+
 class Case(Value):
     """One failure, to look at."""
 
@@ -83,6 +86,12 @@ def merged(cells: Iterable[Cell], labels: Sequence[str]) -> list[Cell]:
         )
         for key, members in sorted(found.items(), key=_order)
     ]
+
+
+def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cell:
+    """All cells that carry a label, as one; without a label, all cells."""
+    found = [cell for cell in cells if label is None or cell.labels.get(label[0]) == label[1]]
+    return merged(found, ())[0] if found else NOTHING
 
 
 def _cell(labels: dict[str, Label], rollouts: list[Rollout]) -> Cell:

@@ -13,6 +13,7 @@ from coevolve.evaluation.falls import Fall, falls
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan, make_plan, merged
+from coevolve.harness.proposal import Proposal
 from coevolve.harness.version import Version
 from coevolve.store.events import Event
 from coevolve.store.ledger import Ledger
@@ -140,6 +141,12 @@ class Lineage:
     @property
     def versions(self) -> list[Version]:
         return [node.version for node in self.nodes]
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        """All that engineers have said, in order."""
+        phases = (phase for one in self.generations for phase in one.proposed)
+        return [said for phase in phases for listed in phase.proposals.values() for said in listed]
 
     @property
     def counted(self) -> int:

@@ -33,8 +33,13 @@ class Paths(NamedTuple):
     def twin(self, number: int) -> Path:
         return self.folder / "twins" / f"{number:02d}"
 
-    def branch(self, name: str) -> Path:
-        return self.folder / "branches" / name
+    @property
+    def branches(self) -> Path:
+        return self.folder / "branches"
+
+    def branch(self, generation: int, harness: str) -> Path:
+        """Of a harness, by its digest."""
+        return self.branches / f"{generation:02d}-{harness}"
 
     @property
     def base_gate(self) -> Path:

@@ -191,14 +191,7 @@ def several(count: int, what: str) -> str:
 
 def counted(lineage: Lineage) -> dict[str, int]:
     """What became of all proposals; who asks for no change proposes nothing."""
-    said = [
-        proposal
-        for generation in lineage.generations
-        for asked in generation.proposed
-        for listed in asked.proposals.values()
-        for proposal in listed
-        if proposal.patch or proposal.failure
-    ]
+    said = [one for one in lineage.proposals if one.patch or one.failure]
     patched = [one for one in lineage.versions if one.patch]
     tried = [one for each in lineage.generations if each.tests for one in each.tests.tried]
     return {
@@ -278,7 +271,7 @@ def untrained(tried: Tried) -> str:
 
 
 def foretold(patch: Patch, backtest: Backtest | None) -> str:
-    """What a backtest predicted."""
+    """What a backtest predicted; a gain in worth as a part of what the knobs in force are worth."""
     if backtest is None:
         return "not tried"
     gain = backtest.measures.get("gain")
@@ -286,7 +279,9 @@ def foretold(patch: Patch, backtest: Backtest | None) -> str:
         if backtest.prediction == "unclear":
             return "could not tell"
         return f"{patch.metric.replace('_', ' ')} {backtest.prediction}"
-    words = f"gain {100 * gain.value:+.0f} %"
+    before = backtest.measures.get("worth_before")
+    percent = 100 / before.value if before and before.value > 0 else 100
+    words = f"gain {percent * gain.value:+.0f} %"
     if gain.low is not None and gain.high is not None:
-        words = f"{words} [{100 * gain.low:+.0f}, {100 * gain.high:+.0f}]"
+        words = f"{words} [{percent * gain.low:+.0f}, {percent * gain.high:+.0f}]"
     return f"{words}, n {gain.n}"
