@@ -294,7 +294,8 @@ def test_termination_leaves_no_workers_and_no_half_file(tmp_path):
             time.sleep(0.1)
         time.sleep(4)
         process.terminate()
-        assert process.wait(timeout=60) == 143
+        said = process.stderr.read().decode()
+        assert process.wait(timeout=60) == 143, said
     assert list(tmp_path.iterdir()) == []
 
 

@@ -101,6 +101,8 @@ def run() -> None:
         try:
             app()
         finally:
+            if stopped:  # whatever it broke off complains in its own words, or calls it a failure
+                sys.exit(128 + stopped[0])
             if sys.stdout:  # there is none where it was closed
                 sys.stdout.flush()
     except CoevolveError as error:
@@ -126,10 +128,6 @@ def run() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
-    except RuntimeError:
-        if not stopped:  # a compiler that was stopped half-way complains in its own words
-            raise
-        sys.exit(128 + stopped[0])
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
