@@ -24,8 +24,13 @@ FORMS = ("paths", "moves", "compact", "cells")
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    "frame", ["{}", " {}\n", "<answer>{}</answer>", "I think so.\n<answer> {} </answer> Done"]
-)
+    "frame",
+    [
+        "{}", " {}\n", "<answer>{}</answer>", "I think so.\n<answer> {} </answer> Done",
+        "<think>It goes into <answer>, so <answer>UU|UU</answer>?</think>\n<answer>{}</answer>",
+        "or <answer>?</think>{}",
+    ],
+)  # fmt: skip
 def test_every_form_is_read_back(form, frame):
     assert parse(frame.format(write(PLAN, form)), BOARD) == PLAN
 
@@ -47,6 +52,8 @@ def test_an_agent_that_stays_is_written_and_read():
         "<answer>RR|LL</answer><answer>RR|LL</answer>",
         "<answer>RR|LL",
         "RR|LL</answer>",
+        "<think><answer>RR|LL</answer>",
+        "<answer>RR|LL</answer></think>",
         "</answer>RR|LL<answer>",
         "<answer><answer>RR|LL</answer></answer>",
         "<ANSWER>RR|LL</ANSWER>",

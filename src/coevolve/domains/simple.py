@@ -17,6 +17,7 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, check_split, split_of
 from coevolve.core.task import Label, Task, whole_task
+from coevolve.core.thought import spoken
 from coevolve.domains.base import Script, Statistic, mean
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
@@ -32,6 +33,7 @@ LONG_TOKENS = 4_096
 
 def tagged(text: str) -> str | None:
     """What stands in the one answer block of a text, None where there is not exactly one."""
+    text = spoken(text) or ""
     begin, end = text.find(OPEN), text.find(CLOSE)
     single = text.count(OPEN) == text.count(CLOSE) == 1 and begin < end
     return text[begin + len(OPEN) : end].strip() if single else None

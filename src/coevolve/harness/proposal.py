@@ -1,6 +1,9 @@
 """What an engineer says: a patch, or why there is none, and what saying it took."""
 
+import operator
 from typing import Any
+
+from pydantic import Field
 
 from coevolve.core.rollout import Value
 from coevolve.harness.patch import Patch
@@ -21,6 +24,8 @@ class Proposal(Value):
     """What a model was shown, word for word; empty for rules and for further answers to it."""
     tokens: int = 0
     """What a model read and wrote to make it."""
+    turns: tuple[tuple[int, int], ...] = Field(default=(), exclude_if=operator.not_)
+    """The same each time that it was asked, thinking and repairs among them: read, written."""
     money: float = 0.0
     """What that cost."""
     calls: tuple[dict[str, Any], ...] = ()

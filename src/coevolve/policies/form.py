@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from coevolve.core.files import storable
 from coevolve.core.rollout import Message, StopReason
+from coevolve.core.thought import CLOSE, OPEN, spoken
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 
 MOST_CHARACTERS, MOST_DEPTH = 200_000, 40
@@ -21,6 +22,8 @@ ECHOED_CHARACTERS = 4_000
 """How much of a wrong answer, and of the schema, a repair shows."""
 FAILURE_CHARACTERS = 2_000
 LISTED_ERRORS = 10
+FIRST = "First think about it in a few sentences, without any JSON; you are asked for it afterwards."
+THEN = "Now give the answer: exactly one JSON object, as described, and nothing else."
 OBJECT_START = re.compile(r"\{\s*[\"'}]")
 """Also single quotes: they are meant as JSON, and the error should say what is wrong."""
 
@@ -49,16 +52,23 @@ def answer_json(
     sampling: Sampling,
     repairs: int = 2,
     sample: int = 0,
+    think: int = 0,
 ) -> Answered[Model]:
     """Ask for one JSON object that `schema` accepts, and ask again when it is not one.
 
-    `sampling` may bring a narrower JSON schema that answers are held to.
+    `sampling` may bring a narrower JSON schema that answers are held to. What is held to one from
+    its first token on cannot think: with `think`, it may first say anything in so many tokens.
     """
     schema_text = sampling.json_schema or json.dumps(schema.model_json_schema())
     constrained = sampling.model_copy(update={"json_schema": schema_text})
     conversation = tuple(messages)
     completions: list[Completion] = []
     failure = ""
+    if think:
+        conversation = (*conversation[:-1], thoughtful(conversation[-1]))
+        free = sampling.model_copy(update={"json_schema": None, "max_tokens": think})
+        completions += policy.answer([Prompt(conversation, None, sample)], free)
+        conversation += formal(completions[0].text)
     for _ in range(repairs + 1):
         (completion,) = policy.answer([Prompt(conversation, None, sample)], constrained)
         completions.append(completion)
@@ -70,6 +80,21 @@ def answer_json(
         conversation += repair(completion.text, failure, schema_text)
     texts = tuple(completion.text for completion in completions)
     return Answered(value, failure, texts, tuple(completions))
+
+
+def thoughtful(question: Message) -> Message:
+    """The question, to be thought about first."""
+    return question.model_copy(update={"content": f"{question.content}\n\n{FIRST}"})
+
+
+def formal(thought: str) -> tuple[Message, Message]:
+    """A thought, and that the answer is due, as the next two messages."""
+    # Without its tags: chat templates leave out what earlier turns thought.
+    said = thought.replace(OPEN, "").replace(CLOSE, "").strip()[-ECHOED_CHARACTERS:]
+    return (
+        Message(role="assistant", content=storable(said)),
+        Message(role="user", content=THEN),
+    )
 
 
 def repair(text: str, failure: str, schema_text: str) -> tuple[Message, Message]:
@@ -113,8 +138,12 @@ def only_object(text: str) -> dict[str, Any]:
     """The one JSON object in a text that may have prose or a fence around it."""
     if len(text) > MOST_CHARACTERS:
         raise Unusable(f"the answer has {len(text)} characters; at most {MOST_CHARACTERS} are read")
-    if text.lstrip().startswith("<think>"):
-        text = text.rpartition("</think>")[2]
+    # An object may quote the tags: it is no thought then.
+    if not text.lstrip().startswith("{"):
+        said = spoken(text)
+        if said is None:
+            raise Unusable("the answer ends within <think>")
+        text = said
     found: list[dict[str, Any]] = []
     start = text.find("{")
     while start >= 0:

@@ -1,7 +1,8 @@
 """Reading a plan out of an answer: generous about what surrounds it, strict about what it is.
 
-An answer stands in one `<answer>` block after any reasoning, or is the whole text. Two blocks, a
-broken block or anything beside the plan inside it is no answer at all: nobody guesses.
+An answer stands in one `<answer>` block after any reasoning, or is the whole text; what stands in
+`<think>` is no part of it. Two blocks, a broken block or anything beside the plan inside it is no
+answer at all: nobody guesses.
 
 A plan is written as coordinates `[[[0,0],[0,1]],[[2,2],[2,1]]]`, as moves `["R","L"]`, in the
 compact form `R|L` (`-` for an agent that does not move), or as the cells of all agents at each time
@@ -15,6 +16,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
+from coevolve.core.thought import spoken
 from coevolve.domains.lake.arrays import Boards, Plans, boards_of, make_plans, write_plan
 from coevolve.domains.lake.board import Board, Cell, Plan
 from coevolve.domains.lake.read import UNEVEN, read_plans
@@ -38,6 +40,10 @@ def longest(board: Board) -> int:
 
 def extract(text: str, board: Board) -> str:
     """The part of a text that claims to be the plan."""
+    said = spoken(text)
+    if said is None:
+        raise AnswerError("the text ends within <think>")
+    text = said
     opened, closed = text.count(OPEN), text.count(CLOSE)
     if opened == closed == 0:
         content = text

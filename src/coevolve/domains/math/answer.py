@@ -10,6 +10,8 @@ from fractions import Fraction
 from math import gcd
 from typing import NamedTuple
 
+from coevolve.core.thought import spoken
+
 LONGEST = 300
 """Characters of an answer proper."""
 MOST_DIGITS = 120
@@ -86,10 +88,10 @@ class NoAnswer(Exception):
 
 def find(text: str) -> str:
     """The part of a text that is its answer; raises NoAnswer."""
-    opened, closed = text.rfind("<think>"), text.rfind("</think>")
-    if opened > closed:
+    said = spoken(text)
+    if said is None:
         raise NoAnswer("truncated", "the text ends within <think>")
-    text = text[closed + len("</think>") :] if closed >= 0 else text
+    text = said
     boxed, marked = text.rfind(BOX), text.rfind(MARK)
     if boxed < 0 and marked < 0:
         raise NoAnswer("no_answer", f"neither {BOX}{{...}} nor {MARK} in the text")
