@@ -46,10 +46,10 @@ def test_failures_are_shown_with_counts_and_the_worst_first():
         for holes in (0.1, 0.2)
     ]
     text = compose(["F"], view(finished(3, dev=tuple(cells))))
-    assert "after round 3" in text
+    assert "of version 3" in text
     assert "valid: 200 of 400 = 50.0 % (95 % interval 45.1 to 54.9)" in text
     assert "optimal: 100 of 400" in text
-    assert "- agents 3: 80 of 200 valid, 40 optimal (hole 120)" in text
+    assert "| 3 | 0 | 0.5 | 80 of 200 | 40 | hole 120 |" in text.split("By agents:")[1]
     worst = text.split("By size x agents x holes, most failures first:\n")[1].splitlines()
     assert len(worst) == 8
     assert worst[0] == "- size 3, agents 3, holes 0.1: 20 of 50 valid, 10 optimal (hole 30)"
@@ -63,13 +63,10 @@ def test_attempts_at_one_task_make_no_interval_narrower():
 def test_failures_come_with_what_training_saw():
     text = compose(["F"], rich())
     assert "In training: 108 of 240 valid, 40 % of 30 groups dead." in text
-    assert (
-        "- size 8: 40 of 100 valid, 20 optimal (hole 60); in training 32 of 80 valid, "
-        "40 % of 10 groups dead"
-    ) in text
+    assert "| 8 | 0.12 | 0.33 | 40 of 100 | 20 | 32 of 80 | 6 of 10 | hole 60 |" in text
     alone = compose(["F"], view(finished(1, dev=by_size({3: 0}, n=0), train=by_size(RATES))))
     assert "on training tasks" in alone
-    assert "in training" not in alone.lower().split("\n", 1)[1]
+    assert "In training" not in alone
 
 
 def test_thin_rows_are_merged_and_long_tables_cut():
@@ -79,31 +76,33 @@ def test_thin_rows_are_merged_and_long_tables_cut():
         for holes in range(6)
         for wait in (True, False)
     )
-    text = compose(["F"], view(finished(dev=cells)), 800)
-    assert "By size x holes, most failures first" in text
+    text = compose(["F"], view(finished(dev=cells)), 1_000)
+    assert "By size x wait, most failures first" in text
     left = next(line for line in text.splitlines() if "left out" in line)
-    shown = sum(line.startswith("- size") and "holes" in line for line in text.splitlines())
-    assert left.startswith(f"({180 - shown} more rows with {6 * (180 - shown)} rollouts")
-    assert len(text) <= 3_200
+    shown = sum(line.startswith("- size") and "wait" in line for line in text.splitlines())
+    assert left.startswith(f"({60 - shown} more rows with {18 * (60 - shown)} rollouts")
+    assert len(text) <= 4_000
+    assert "(Left out: by size, wait, holes)" in compose(["F"], view(finished(dev=cells)), 150)
 
 
 def test_history_shows_changes_and_results():
     text = compose(["H"], rich())
-    assert "- round 0: size3.data_ratio = " in text
-    assert "- round 2: size8.hole_ratio 0.2 → 0.3\n  result: 135 of 300 valid" in text
-    assert "kept" in text
+    assert "- version 0: size3.data_ratio = " in text
+    result = "135 of 300 valid, 67 optimal; failures: hole 165; kept"
+    assert f"- version 2: size8.hole_ratio 0.2 → 0.3\n  result: {result}" in text
     without = compose(["H:no-default"], rich())
-    assert "round 0" not in without
+    first = without.split("- version 1")[0]
+    assert "size3" not in first
+    assert "result: 81 of 180 valid" in first
     assert f"{SPACE.random(1)['size3.hole_ratio']:.3g}" not in without
-    assert "no earlier round" in compose(["H:no-default"], view(finished(0)))
 
 
 def test_long_histories_keep_the_newest():
     rounds = [finished(n, knobs=SPACE.random(n)) for n in range(40)]
     text = compose(["H"], view(*rounds), 2_000)
-    assert "earlier rounds left out" in text
-    assert "- round 39" in text
-    assert "- round 3:" not in text
+    assert "earlier versions left out" in text
+    assert "- version 39" in text
+    assert "- version 3:" not in text
 
 
 def test_training_is_shown_in_part_or_in_full():
@@ -127,9 +126,9 @@ def test_training_is_shown_in_part_or_in_full():
 def test_nobody_is_told_that_the_words_of_another_are_their_own():
     seen = view(finished(1, engineer="frontier", explanation="fewer holes"))
     said = compose(["S"], seen._replace(reader="policy"))
-    assert said.startswith("What frontier said of the knobs of round 1:")
+    assert said.startswith("What frontier said of the knobs of version 1:")
     said = compose(["S"], seen._replace(reader="frontier"))
-    assert said.startswith("Your own explanation of the knobs of round 1:")
+    assert said.startswith("Your own explanation of the knobs of version 1:")
 
 
 def test_explanations_and_cases_are_fenced():
@@ -243,7 +242,11 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
     assert schema["properties"].keys() == {"explanation", "edits"}
     names = schema["$defs"]["Edit"]["properties"]["knob"]["enum"]
     assert "size8.hole_ratio" in names
-    assert all(f"- {name} = " in text for name in names)
+    assert all(
+        f"- {name} = " in text or f" {name}," in text or f" {name}." in text for name in names
+    )
+    assert "size12.data_ratio" in names
+    assert "size12.hole_ratio" not in names
 
 
 def test_a_whole_configuration_is_taken_as_it_is():
@@ -253,6 +256,7 @@ def test_a_whole_configuration_is_taken_as_it_is():
     assert "Give every knob" in policy.asked[0][0].messages[1].content
     knobs = json.loads(policy.asked[0][1].json_schema)["properties"]["knobs"]
     assert "size8.hole_ratio" in knobs["required"]
+    assert "size12.data_ratio" in knobs["properties"].keys() - set(knobs["required"])
     assert not knobs["additionalProperties"]
 
 

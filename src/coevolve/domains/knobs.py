@@ -239,15 +239,26 @@ class Knobs(Mapping[str, float]):
         idle = {knob.prefix for knob in knobs if knob.group and self[knob.name] == 0}
         return [knob for knob in knobs if knob.prefix not in idle]
 
-    def describe(self) -> str:
-        """The knobs as a list for a language model: value, range, unit and what each one moves."""
-        lines = []
+    def closed(self, group: str) -> list[str]:
+        """The shares of a group that are zero."""
+        return [name for name in self.space.groups[group] if self[name] == 0]
+
+    def describe(self, target: Mapping[str, float] | None = None) -> str:
+        """The knobs as a list for a language model: value, range, unit and what each one moves;
+        and what that is in the tasks of a `target`, as far as that is known."""
+        lines, known = [], target or {}
         for knob in self.in_use():
             kind = f"share of {knob.group}" if knob.group else knob.unit
+            aimed = f"; in the target {known[knob.name]:.3g}" if knob.name in known else ""
             lines.append(
                 f"- {knob.name} = {self[knob.name]:.4g} "
-                f"(from {knob.low:g} to {knob.high:g}, {kind}): {knob.moves}"
+                f"(from {knob.low:g} to {knob.high:g}, {kind}): {knob.moves}{aimed}"
             )
         for group in self.space.groups:
-            lines.append(f"The shares of {group} sum to 1; those not listed are 0.")
+            shut = [
+                f"{name} (in the target {known[name]:.3g})" if known.get(name) else name
+                for name in self.closed(group)
+            ]
+            closed = f" Closed (0), and to be opened if you like: {', '.join(shut)}."
+            lines.append(f"The shares of {group} sum to 1.{closed if shut else ''}")
         return "\n".join(lines)

@@ -10,7 +10,7 @@ from coevolve.engineers.base import View, change_knobs
 from coevolve.engineers.reach import edited
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.rules import MOST_PROPOSALS
-from coevolve.policies.base import Policy, Prompt, Sampling, tokens
+from coevolve.policies.base import Policy, Prompt, Sampling, tokens, turns
 
 MOST_TOKENS = 128
 
@@ -32,7 +32,11 @@ class TaughtEngineer:
             *self.policy.answer([Prompt(prompt)], greedy), *self.policy.answer(others, free)
         ]  # fmt: skip
         found = [read(view, text) for text in dict.fromkeys(answer.text for answer in answers)]
-        took = {"shown": prompt[0].content, "tokens": tokens(answers)}
+        took = {
+            "shown": prompt[0].content,
+            "tokens": tokens(answers),
+            "turns": turns(answers),
+        }
         found[0] = found[0].model_copy(update=took)
         return found
 

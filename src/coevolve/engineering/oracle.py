@@ -20,7 +20,7 @@ from coevolve.engineering.trainee import (
     tied,
 )
 from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import span, with_edits
+from coevolve.engineers.reach import span, stepped, with_edits
 
 SMALL = 1e-6
 """Gains below this are none."""
@@ -96,10 +96,10 @@ def moved(
 ) -> float:
     """What a group's edits make of the signal, without making the knobs: the region only scales
     how much changes hands."""
-    factor = {edit.knob: 1 + 2 * reach if edit.action == "raise" else 1 / (1 + 2 * reach)
-              for edit in edits}  # fmt: skip
     before = {name: knobs[name] for name in worth}
-    wanted = {name: share * factor.get(name, 1.0) for name, share in before.items()}
+    steps = {edit.knob: stepped(edit, knobs.space.knobs[edit.knob], before[edit.knob], reach)
+             for edit in edits}  # fmt: skip
+    wanted = before | {name: value for name, value in steps.items() if value is not None}
     total = sum(wanted.values())
     wanted = {name: share / total for name, share in wanted.items()}
     handed = sum(abs(wanted[name] - before[name]) for name in before) / 2

@@ -17,7 +17,7 @@ from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools
 from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
-from coevolve.policies.base import Policy, Sampling, tokens, worth
+from coevolve.policies.base import Policy, Sampling, tokens, turns, worth
 from coevolve.policies.form import answer_json
 
 ROLE = """\
@@ -59,6 +59,7 @@ class AgentEngineer:
         repairs: int = 1,
         budget_tokens: int = 3_000,
         sampling: Sampling | None = None,
+        think: int = 0,
     ) -> None:
         if calls < 1:
             raise UserError(f"calls = {calls}: an engineer needs at least one, to propose")
@@ -69,6 +70,7 @@ class AgentEngineer:
         self.repairs = repairs
         self.budget_tokens = budget_tokens
         self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_024)
+        self.think = think
         self.dialogue: Dialogue | None = None
 
     def give_up(self) -> Proposal:
@@ -102,6 +104,7 @@ class Dialogue:
             Message(role="user", content=asked),
         ]
         self.calls: list[dict[str, Any]] = []
+        self.turns: list[tuple[int, int]] = []
         self.over = False
 
     def with_costs(self, found: Proposal) -> Proposal:
@@ -111,6 +114,7 @@ class Dialogue:
             "tokens": sum(call["tokens"] for call in self.calls),
             "money": sum(call["money"] for call in self.calls),
             "calls": tuple(self.calls),
+            "turns": tuple(self.turns),
             "diagnostics": tuple(
                 one.model_dump(mode="json") for one in self.tools.diagnostics.values()
             ),
@@ -145,8 +149,9 @@ class Dialogue:
         sampling = engineer.sampling.model_copy(update={"seed": drawn})
         form: type[Call | LastCall] = LastCall if last else Call
         call, failure, texts, completions = answer_json(
-            engineer.policy, self.messages, form, sampling, engineer.repairs
+            engineer.policy, self.messages, form, sampling, engineer.repairs, think=engineer.think
         )
+        self.turns += turns(completions)
         record = {
             "tool": "", "arguments": {}, "answer": "", "tokens": tokens(completions),
             "money": worth(engineer.policy, completions),

@@ -17,7 +17,9 @@ from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.plan import Objective
 from coevolve.harness.proposal import Proposal
+from coevolve.harness.rules import BacktestRule, GateRule
 from coevolve.harness.version import Version
 from coevolve.store.cells import Case, Cell
 
@@ -45,7 +47,9 @@ class Past(Value):
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
     verdict: Literal["kept", "reverted"] = "kept"
-    """What became of it. No more than that: the gate's numbers are not for engineers."""
+    """What became of it."""
+    why: str = ""
+    """Why it was taken back, in words: the gate's numbers are not for engineers."""
 
 
 class Refused(Value):
@@ -55,6 +59,19 @@ class Refused(Value):
     words: str
     harness: Harness
     """What it would have come to."""
+    before: Harness = Harness()
+    """What it was to change."""
+    asked: Any = None
+    """The value that was proposed, where reach or projection made another of it."""
+
+
+class Acceptance(NamedTuple):
+    """What a proposal has to pass to be trained, and to be kept."""
+
+    objective: Objective = Objective()
+    accept: Literal["no worse", "better", "higher"] = "no worse"
+    backtest: BacktestRule = BacktestRule()
+    gate: GateRule = GateRule()
 
 
 def deaf(sql: str) -> Answer:
@@ -74,6 +91,8 @@ class View(NamedTuple):
     """Bookkeeping: `round`, `rounds`, `steps`; what the reward is made of; and the recipe."""
     target: Mapping[str, Statistic] = {}
     """What dev tasks are like: by knob, the statistic of tasks that it moves."""
+    acceptance: Acceptance | None = None
+    """By which rules proposals are taken and versions kept, where that is known."""
     note: str = ""
     """What a person asked for, empty if nobody did."""
     returned: str = ""

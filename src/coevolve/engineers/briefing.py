@@ -6,11 +6,13 @@ Invariant: text that anybody else wrote is fenced or cleaned, and the whole keep
 import json
 
 from coevolve.engineers.base import Past, View
-from coevolve.engineers.context import CHARACTERS_PER_TOKEN, remark
+from coevolve.engineers.breakdown import reason
+from coevolve.engineers.context import CHARACTERS_PER_TOKEN, refusal, remark
 from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.signals import counted
 from coevolve.engineers.situation import Situation
+from coevolve.engineers.terms import mix, terms
 from coevolve.harness.patch import FACTORS, Patch, flat
 from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
@@ -28,6 +30,7 @@ def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tok
     budget = budget_tokens * CHARACTERS_PER_TOKEN
     parts = [
         about(view),
+        terms(view),
         signs(situation),
         listed(view),
         skills_here(view, situation, library),
@@ -56,7 +59,7 @@ def factors(view: View) -> str:
         lines.append(f"- {name} ({layer}; {meaning}): {shown}")
     if view.switch:
         lines.append(f"These layers failed lately, try others: {', '.join(view.switch)}.")
-    lines.append("Knobs:\n" + view.space.project(view.parent.harness.knobs).describe())
+    lines.append("Knobs:\n" + view.space.project(view.parent.harness.knobs).describe(mix(view)))
     return "\n".join(lines)
 
 
@@ -74,7 +77,9 @@ def listed(view: View) -> str:
     """One line per version."""
     lines = [line(one, view.measured.get(one.number)) for one in view.versions]
     refused = [
-        f"- {changed(one.patch)}: {cut(clean(one.words), WORDS)}"
+        refusal(view, one)
+        if one.patch.factor == "knobs"
+        else f"- {changed(one.patch)}: {cut(clean(one.words), WORDS)}"
         for one in view.refused[-MOST_REFUSED:]
     ]
     tried = ["Proposed before and not trained:", *refused] if refused else []
@@ -92,7 +97,8 @@ def line(version: Version, measured: Past | None) -> str:
     elif version.parent is not None:
         change = "the same harness again"
     words = f"; {counted(pooled(measured.dev))} on dev" if measured else ""
-    return f"- version {version.number}{parent}: {change}; {version.verdict or 'open'}{words}"
+    became = f"{version.verdict or 'open'}{reason(measured) if measured else ''}"
+    return f"- version {version.number}{parent}: {change}; {became}{words}"
 
 
 def changed(patch: Patch) -> str:

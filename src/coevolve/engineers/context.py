@@ -5,15 +5,17 @@ view into text about one thing, within a budget of characters. Invariant: the wh
 budget, no module is crowded out by another, and text that a policy wrote is fenced or cleaned.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coevolve.core.names import lookup
-from coevolve.engineers.base import Past, View
-from coevolve.engineers.breakdown import breakdown
+from coevolve.domains.knobs import Knobs
+from coevolve.engineers.base import Past, Refused, View
+from coevolve.engineers.breakdown import breakdown, failures, reason
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.signals import counted, standing
+from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.recipe import Recipe
 from coevolve.store.cells import pooled
 
@@ -22,7 +24,13 @@ NOTE_CHARACTERS = 2_000
 CASES = 4
 ANSWER_CHARACTERS = 600
 TASK_CHARACTERS = 1_200
+REFUSED_CHARACTERS = 400
+"""Of each part of what is told about a refused proposal."""
+SEEN = 5e-4
+"""Knobs that differ by less are shown alike."""
 BOOKKEEPING = ("round", "rounds", "steps")
+FORMULA = "formula"
+"""What a reward is made of stands beside it."""
 
 GUIDELINE = """\
 How to choose the next tasks:
@@ -40,51 +48,109 @@ def guideline(view: View, budget: int) -> str:
 
 
 def history(view: View, budget: int, default: bool = True) -> str:
-    """Knobs and results of past rounds, newest kept first where the budget is short."""
-    shown = [r for r in view.history if default or r.number > 0]
-    if not shown:
-        return "There is no earlier round to show."
-    texts = [past(view, r, before) for before, r in zip([None, *shown], shown, strict=False)]
+    """Knobs and results of past versions and what was refused, newest kept first where the budget
+    is short. Without `default`, the first version's knobs are not told, but its result is."""
+    texts: list[str] = []
+    before: Past | None = None
+    for one in view.history:
+        untold = not default and one.number == 0
+        texts.append(past(view, one, before, untold))
+        before = before if untold or one.verdict != "kept" else one
+    refused = [refusal(view, one) for one in view.refused if one.patch.factor == "knobs"]
+    told = newest(refused, budget // 3, "proposals")
+    if told:
+        told.insert(0, "Proposed and refused:")
+    kept = newest(texts, budget - sum(map(len, told)), "versions")
+    return "\n".join(["Versions so far:", *kept, *told])
+
+
+def newest(texts: Sequence[str], budget: int, what: str) -> list[str]:
+    """As many of the last texts as there is room for, at least one, and how many are left out."""
     kept: list[str] = []
     for text in reversed(texts):
         if kept and sum(map(len, kept)) + len(text) + 100 > budget:
-            kept.insert(0, f"({len(texts) - len(kept)} earlier rounds left out)")
-            break
+            return [f"({len(texts) - len(kept)} earlier {what} left out)", *kept]
         kept.insert(0, text)
-    return "\n".join(["Rounds so far:", *kept])
+    return kept
 
 
-def past(view: View, finished: Past, before: Past | None) -> str:
-    """One round: its knobs, or what changed in them since the round before, and its result."""
+def past(view: View, finished: Past, before: Past | None, untold: bool = False) -> str:
+    """One version: its knobs, or what changed in them since the one that it grew from, and its
+    result."""
     knobs = view.space.project(finished.knobs)
-    if before is None:
+    if untold:
+        values = "the start, before any change"
+    elif before is None:
         values = ", ".join(f"{k.name} = {knobs[k.name]:.3g}" for k in knobs.in_use())
     else:
-        changes = knobs.difference(view.space.project(before.knobs)).items()
-        values = ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes)
+        values = differences(view.space.project(before.knobs), knobs)
     dev = pooled(finished.dev)
-    result = f"{counted(dev)}, {dev.optimal} optimal; {finished.verdict}"
-    return f"- round {finished.number}: {values or 'no change'}\n  result: {result}"
+    failed = f"; failures: {failures(dev)}" if dev.failures else ""
+    became = "taken back" + reason(finished) if finished.verdict == "reverted" else "kept"
+    result = f"{counted(dev)}, {dev.optimal} optimal{failed}; {became}"
+    return f"- version {finished.number}: {values or 'no change'}\n  result: {result}"
+
+
+def differences(before: Knobs, after: Knobs) -> str:
+    """What changed, without knobs that are idle before and after."""
+    used = {knob.name for knobs in (before, after) for knob in knobs.in_use()}
+    changes = {name: one for name, one in after.difference(before).items() if name in used}
+    return ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes.items())
+
+
+def refusal(view: View, one: Refused) -> str:
+    """A proposal of knobs that was not trained: what was asked for, what it came to, and why."""
+    before = view.space.project(one.before.knobs)
+    asked = view.space.project(one.asked, before) if isinstance(one.asked, Mapping) else None
+    after = view.space.project(one.harness.knobs)
+    came = differences(before, after)
+    wanted = differences(before, asked) if asked and far(asked, after) else ""
+    cut_back = f"{cut(wanted, REFUSED_CHARACTERS)}; cut back to reach: " if wanted else ""
+    words = cut(clean(one.words), REFUSED_CHARACTERS)
+    return f"- {cut_back}{cut(came, REFUSED_CHARACTERS) or 'no change'}\n  {words}"
+
+
+def far(asked: Knobs, after: Knobs) -> bool:
+    return any(abs(old - new) > SEEN for old, new in asked.difference(after).values())
 
 
 def explanation(view: View, budget: int) -> str:
-    """What was said when the last knobs were proposed, by the engineer itself or another."""
-    last = view.last
-    if not last.explanation:
+    """What was said when knobs were last changed, and when a proposal was last refused, by the
+    engineer itself or another."""
+    told = [
+        (past.engineer, f"the knobs of version {past.number}", past.explanation)
+        for past in view.history
+        if past.explanation
+    ][-1:]
+    told += [
+        (one.patch.author, "a proposal that was refused", one.patch.hypothesis)
+        for one in view.refused
+    ][-1:]
+    if not told:
         return "You have not explained an earlier choice."
-    said = fenced(last.explanation, min(budget - 120, 2_000))
-    own = last.engineer == view.reader
-    whose = "Your own explanation" if own else f"What {clean(last.engineer)[:40]} said"
-    return f"{whose} of the knobs of round {last.number}:\n{said}"
+    room = min(budget // len(told) - 120, 2_000)
+    return "\n".join(
+        f"{'Your own explanation' if who == view.reader else f'What {clean(who)[:40]} said'} of "
+        f"{what}:\n{fenced(said, room)}"
+        for who, what, said in told
+    )
 
 
 def bookkeeping(view: View, budget: int) -> str:
-    """Where the training stands, as far as that is known."""
+    """Where the training stands, what it rewards and where answers end, as far as is known."""
     rounds, steps = view.training.get("rounds"), view.training.get("steps")
     done = 1 + view.training.get("round", view.last.number)
     of = "" if rounds is None else f" of {rounds}"
     each = "" if steps is None else f", with {steps} steps each"
-    return cut(f"Rounds done: {done}{of}{each}{unusual(view)}.", budget)
+    lines = [f"Rounds done: {done}{of}{each}{unusual(view)}."]
+    if reward := view.training.get("reward"):
+        parts = "; ".join(f"{name}: {text}" for name, text in reward.items() if name != FORMULA)
+        own = reward.get(FORMULA, OWN_REWARD) == OWN_REWARD
+        made = "the domain's own" if own else reward[FORMULA]
+        lines.append(f"Reward: {made}{f' ({parts})' if parts else ''}.")
+    if most := view.training.get("recipe", {}).get("max_tokens"):
+        lines.append(f"Answers are cut off after {most} tokens.")
+    return cut(clean("\n".join(lines)), budget)
 
 
 def unusual(view: View) -> str:
@@ -162,8 +228,9 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "V5": (*V4, "S"),
     "V6": (*V4, "T:bookkeeping"),
     "V6-full-T": (*V4, "T:full"),
+    "V6-cases": (*V4, "T:bookkeeping", "C"),
 }
-"""The paper's combinations; V6 did best there."""
+"""The paper's combinations, of which V6 did best there, and V6 with concrete failures."""
 
 
 def variant(name: str) -> tuple[str, ...]:
@@ -171,12 +238,19 @@ def variant(name: str) -> tuple[str, ...]:
     return lookup("context variant", name, VARIANTS)
 
 
+def modules_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Modules by name, each once; the name of a variant stands for its modules."""
+    known = {**{name: (name,) for name in MODULES}, **VARIANTS}
+    found = [one for name in names for one in lookup("context module", name, known)]
+    return tuple(dict.fromkeys(found))
+
+
 def compose(names: Sequence[str], view: View, budget_tokens: int = 3_000) -> str:
     """The named modules one after the other, within a budget of approximate tokens.
 
     Each module may use an equal part; what short ones leave over goes to the longer ones.
     """
-    modules = [lookup("context module", name, MODULES) for name in names]
+    modules = [MODULES[name] for name in modules_of(names)]
     left = budget_tokens * CHARACTERS_PER_TOKEN - 2 * len(modules)
     texts = [module(view, left) for module in modules]
     shortest = sorted(range(len(modules)), key=lambda place: len(texts[place]))

@@ -18,8 +18,9 @@ from coevolve.engineers.base import Edit, View, change_knobs
 from coevolve.engineers.context import compose, remark
 from coevolve.engineers.fence import clean, cut
 from coevolve.engineers.reach import edited
+from coevolve.engineers.terms import mix, terms
 from coevolve.harness.proposal import Proposal
-from coevolve.policies.base import Completion, Policy, Sampling, tokens, worth
+from coevolve.policies.base import Completion, Policy, Sampling, tokens, turns, worth
 from coevolve.policies.form import answer_json
 
 MOST_EDITS = 40
@@ -33,14 +34,17 @@ EDITS = """\
 Answer with exactly one JSON object and nothing else, of this form:
 {"explanation": "<why, with the numbers that decided it, at most 600 characters>",
  "edits": [{"knob": "<name from the list>", "action": "<raise, lower or set>", "value": <number>}]}
-At most 40 edits. `raise` and `lower` go one small step and need no value; `set` needs one.
-Knobs without an edit stay as they are; no edits at all means that nothing changes."""
+At most 40 edits. `raise` and `lower` go one step and need no value; `set` needs one. The other
+shares of a group make room for one that you change. Knobs without an edit stay as they are; no
+edits at all means that nothing changes."""
 
 WHOLE = """\
 Answer with exactly one JSON object and nothing else, of this form:
 {"explanation": "<why, with the numbers that decided it, at most 600 characters>",
  "knobs": {"<name from the list>": <number>, ...}}
-Give every knob from the list. Those that you leave out stay as they are."""
+Give every knob from the list, and closed shares that you open. Those that you leave out stay."""
+THINK = 512
+"""Tokens in which a model may think that is held to the form otherwise."""
 
 
 Form = Literal["edits", "whole"]
@@ -61,19 +65,22 @@ class WholeAnswer(Value):
 
 
 @cache
-def schema(form: Form, names: tuple[str, ...]) -> str:
-    """The JSON schema that answers are held to: they name knobs from a list."""
+def schema(form: Form, names: tuple[str, ...], closed: tuple[str, ...] = ()) -> str:
+    """The JSON schema that answers are held to: they name knobs from a list, and may open closed
+    shares."""
     if form == "whole":
         whole = WholeAnswer.model_json_schema()
         whole["properties"]["knobs"] = {
             "type": "object",
-            "properties": {name: {"type": "number"} for name in names},
+            "properties": {name: {"type": "number"} for name in (*names, *closed)},
             "required": list(names),
             "additionalProperties": False,
         }
         return json.dumps(whole)
     edits = EditsAnswer.model_json_schema()
-    edits["$defs"]["Edit"]["properties"]["knob"] = {"type": "string", "enum": list(names)}
+    edits["$defs"]["Edit"]["properties"]["knob"] = {
+        "type": "string", "enum": [*names, *closed],
+    }  # fmt: skip
     return json.dumps(edits)
 
 
@@ -89,6 +96,7 @@ class ModelEngineer:
         repairs: int = 1,
         budget_tokens: int = 3_000,
         sampling: Sampling | None = None,
+        think: int = 0,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -97,6 +105,7 @@ class ModelEngineer:
         self.repairs = repairs
         self.budget_tokens = budget_tokens
         self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_536)
+        self.think = think
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
@@ -107,6 +116,7 @@ class ModelEngineer:
         took = {
             "shown": "\n\n".join(message.content for message in asked),
             "tokens": tokens(completions),
+            "turns": turns(completions),
             "money": worth(self.policy, completions),
         }
         return [found.model_copy(update=took)]
@@ -116,10 +126,13 @@ class ModelEngineer:
     ) -> tuple[Proposal, Sequence[Completion]]:
         """The proposal in the policy's answer, and what it took."""
         names = tuple(knob.name for knob in view.incumbent.in_use())
-        held = sampling.model_copy(update={"json_schema": schema(self.answer, names)})
+        closed = tuple(name for one in view.space.groups for name in view.incumbent.closed(one))
+        held = sampling.model_copy(update={"json_schema": schema(self.answer, names, closed)})
         form: type[WholeAnswer | EditsAnswer]
         form = WholeAnswer if self.answer == "whole" else EditsAnswer
-        said, failure, _, completions = answer_json(self.policy, asked, form, held, self.repairs)
+        said, failure, _, completions = answer_json(
+            self.policy, asked, form, held, self.repairs, think=self.think
+        )
         if said is None:
             return Proposal(failure=failure), completions
         if isinstance(said, WholeAnswer):
@@ -135,10 +148,12 @@ class ModelEngineer:
 def messages(
     view: View, context: Sequence[str], form: Form = "edits", budget_tokens: int = 3_000
 ) -> tuple[Message, Message]:
-    """The role, and then the evidence, the knobs, what a person asked for, and the form."""
+    """The role, and then what counts, the evidence, the knobs, what a person asked for, and the
+    form."""
     parts = [
+        terms(view),
         compose(context, view, budget_tokens),
-        f"The knobs now:\n{view.incumbent.describe()}",
+        f"The knobs now:\n{view.incumbent.describe(mix(view))}",
         *remark(view, lambda text, most: cut(clean(text), most)),
         WHOLE if form == "whole" else EDITS,
     ]

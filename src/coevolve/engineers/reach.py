@@ -14,8 +14,6 @@ from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.engineers.base import Edit
 from coevolve.store.cells import Cell, pooled
 
-SMALLEST_SHARE = 0.02
-"""What a share of zero becomes when it is raised."""
 TOLERANCE = 1e-9
 RARE = 0.25
 """Part of an even share below which a kind is hardly trained on."""
@@ -81,7 +79,7 @@ def edited(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> dict[str, f
     fixed: set[str] = set()
     for edit in edits:
         knob = space.knobs.get(edit.knob)
-        value = moved(edit, knob, values.get(edit.knob, base[edit.knob]), reach) if knob else None
+        value = stepped(edit, knob, values.get(edit.knob, base[edit.knob]), reach) if knob else None
         if knob is None or value is None or not math.isfinite(value):
             continue
         values[knob.name] = min(max(value, knob.low), knob.high)
@@ -94,16 +92,25 @@ def edited(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> dict[str, f
     return values
 
 
-def moved(edit: Edit, knob: Knob, value: float, reach: float) -> float | None:
+def stepped(edit: Edit, knob: Knob, value: float, reach: float) -> float | None:
     """What one edit makes of a value: a step is `reach` of the range, or a factor for a share."""
     if edit.action == "set":
         return edit.value
     up = edit.action == "raise"
     if knob.group:
-        factor = 1 + 2 * reach
-        return max(value * factor, SMALLEST_SHARE) if up else value / factor
+        return raised(value, reach) if up else value / factor_of(reach)
     step = span(knob, reach)
     return value + step if up else value - step
+
+
+def raised(share: float, reach: float) -> float:
+    """A share one step up; one that is closed, or tiny, becomes half of what may change hands."""
+    return max(share * factor_of(reach), reach / 2)
+
+
+def factor_of(reach: float) -> float:
+    """By how much a share grows or shrinks in one step."""
+    return 1 + 2 * reach
 
 
 def span(knob: Knob, reach: float) -> float:

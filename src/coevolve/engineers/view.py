@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from coevolve.domains.base import Domain, Statistic
-from coevolve.engineers.base import Past, Refused, View
+from coevolve.engineers.base import Acceptance, Past, Refused, View
 from coevolve.engineers.reach import widened
 from coevolve.engineers.situation import ancestry
 from coevolve.harness.patch import FACTORS, patched
@@ -35,6 +35,7 @@ def view_of(
             "reward": {"formula": harness.reward, **domain.components},
         },
         target,
+        Acceptance(plan.objective, plan.accept, plan.backtest, plan.gate),
         note,
         reach=widened(plan.reach, parent.train.cells if parent.train else ()),
         domain=domain.name,
@@ -85,7 +86,24 @@ def past_of(node: Node, explored: tuple[Cell, ...] = ()) -> Past:
         engineer=version.author,
         explanation=version.patch.hypothesis if version.patch else "",
         verdict="kept" if version.valid else "reverted",
+        why=why(node),
     )
+
+
+def why(node: Node) -> str:
+    """Why a version was not kept, without a number of the gate's; empty if it was."""
+    train, gate = node.train, node.gate
+    if node.version.valid or gate is None:
+        return ""
+    if train and train.result.stopped:
+        return "its training was stopped"
+    if gate.blocking:
+        return f"not valid by {', '.join(alarm.diagnostic for alarm in gate.blocking)}"
+    if gate.broken:
+        return f"what is protected fell: {', '.join(gate.broken)}"
+    if gate.verdict == "pruned":
+        return "no better than its parent, beyond noise"
+    return "worse on the tasks that decide"
 
 
 def refused_before(lineage: Lineage) -> tuple[Refused, ...]:
@@ -97,8 +115,11 @@ def refused_before(lineage: Lineage) -> tuple[Refused, ...]:
         before = lineage.harness(generation.diagnose.parent)
         for one in generation.tests.tried:
             if one.refused and one.backtest and not one.backtest.passed:
-                harness = patched(before, one.patch)
-                found.append(Refused(patch=one.patch, words=one.refused, harness=harness))
+                refused = Refused(
+                    patch=one.patch, words=one.refused, harness=patched(before, one.patch),
+                    before=before, asked=one.asked,
+                )  # fmt: skip
+                found.append(refused)
     return tuple(found)
 
 

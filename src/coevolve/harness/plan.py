@@ -108,7 +108,7 @@ class Plan(Value):
     candidates: int = Field(default=6, ge=1, le=64)
     """How many patches are backtested at most in a generation."""
     context: tuple[str, ...] = ("F", "G", "H:no-default", "T:bookkeeping")
-    """What models that design knobs are shown."""
+    """What models that design knobs are shown: modules, or one of the paper's variants, ["V6"]."""
     answer: Literal["edits", "whole"] = "edits"
     """What they answer with: local edits of the knobs, or a whole configuration."""
     reach: float = Field(default=0.3, gt=0, le=1)

@@ -14,9 +14,9 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer
-from coevolve.engineers.context import MODULES
+from coevolve.engineers.context import modules_of
 from coevolve.engineers.library import SkillLibrary
-from coevolve.engineers.model import ModelEngineer
+from coevolve.engineers.model import THINK, ModelEngineer
 from coevolve.engineers.registry import known_engineers, make_engineer
 from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
@@ -28,6 +28,7 @@ from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Run, Say, Team, quiet
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
+from coevolve.policies.gguf import GgufPolicy
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
@@ -185,8 +186,7 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
             lookup("engineer", name, dict.fromkeys(known))
         elif name not in MODELS:
             check_policy(name, domain)
-    for name in plan.context:
-        lookup("context module", name, MODULES)
+    modules_of(plan.context)
     return domain
 
 
@@ -220,8 +220,10 @@ def given(engineer: Engineer) -> Engineer:
 def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary) -> Engineer:
     """A model as an engineer: with tools, or, where knobs alone may change, asked the way it was
     taught, or else in plain words."""
+    # Others think on their own: what is held to a form here is so from its first token on.
+    think = THINK if isinstance(policy, LocalPolicy | GgufPolicy) else 0
     if not plan.only_knobs:
-        return AgentEngineer(name, policy, library)
+        return AgentEngineer(name, policy, library, think=think)
     if isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table":
         return TaughtEngineer(name, policy)
-    return ModelEngineer(name, policy, plan.context, plan.answer)
+    return ModelEngineer(name, policy, plan.context, plan.answer, think=think)

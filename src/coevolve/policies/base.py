@@ -69,6 +69,11 @@ def tokens(answers: Iterable[Completion | Rollout]) -> int:
     return sum(one.prompt_tokens + one.completion_tokens for one in answers)
 
 
+def turns(answers: Iterable[Completion]) -> tuple[tuple[int, int], ...]:
+    """The same of each: read, and drawn."""
+    return tuple((one.prompt_tokens, one.completion_tokens) for one in answers)
+
+
 def used(policy: object) -> tuple[int, float]:
     """Tokens and money that a policy has taken so far; none where it keeps no account."""
     usage = getattr(policy, "usage", None)

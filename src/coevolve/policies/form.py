@@ -22,7 +22,7 @@ ECHOED_CHARACTERS = 4_000
 """How much of a wrong answer, and of the schema, a repair shows."""
 FAILURE_CHARACTERS = 2_000
 LISTED_ERRORS = 10
-FIRST = "First think about it in a few sentences, without any JSON; you are asked for it afterwards."
+FIRST = "First think about it in a few sentences, without any JSON; that is asked for afterwards."
 THEN = "Now give the answer: exactly one JSON object, as described, and nothing else."
 OBJECT_START = re.compile(r"\{\s*[\"'}]")
 """Also single quotes: they are meant as JSON, and the error should say what is wrong."""

@@ -1,0 +1,74 @@
+"""What a model is told of what counts: the target, the metric, how far knobs may move, and what a
+proposal has to pass. Invariant: rules only, never a number that was measured on gate tasks."""
+
+from coevolve.engineers.base import Acceptance, View
+from coevolve.harness.rules import BacktestRule
+
+BETS = {
+    "signal": "how much rewards differ within groups of answers to fresh tasks",
+    "need": (
+        "how much rewards differ within groups of answers to fresh tasks, each weighed by how much "
+        "of dev fails that is like it"
+    ),
+    "gradient": "how far learning from answers to fresh tasks moves weights towards better ones",
+    "replay": "how much likelier a short training makes the good answers to dev tasks",
+    "branch": "how well dev tasks are answered after a short training",
+}
+"""What knobs are bet on by, in words."""
+
+
+def terms(view: View) -> str:
+    """What counts, as far as it is known."""
+    lines = [
+        "- Training tasks are made from the knobs. Dev tasks are drawn from the target, as are the "
+        "tasks that decide, which nobody sees: only what becomes better there counts.",
+        f"- Knobs may move by {view.reach:.2g} at most: a number by that part of its range, and of "
+        "a group of shares that much may change hands. What goes further is cut back.",
+    ]
+    if view.acceptance:
+        lines[1:1] = [counts(view.acceptance)]
+        lines += [probed(view.acceptance.backtest), judged(view.acceptance)]
+    return "\n".join(["What counts:", *lines])
+
+
+def mix(view: View) -> dict[str, float]:
+    """What the target is like, by knob."""
+    return {name: found.value for name, found in view.target.items()}
+
+
+def counts(rules: Acceptance) -> str:
+    kept = " and ".join(rules.objective.protect)
+    protected = f"; {kept} must not fall" if kept else ""
+    return f"- The metric that counts is {rules.objective.metric}{protected}."
+
+
+def probed(rule: BacktestRule) -> str:
+    """How a proposal comes to be trained."""
+    if not rule.on:
+        return "- A proposal is trained without a test before that."
+    return (
+        f"- A proposal of knobs is tested before it is trained, by {BETS[rule.by]}: it is "
+        "refused, and the knobs stay, unless it is worth more than the knobs now with a chance of "
+        f"{rule.confidence:.0%} ({rule.tasks} tasks, {rule.samples} answers each), and "
+        f"{rule.least_alive:.0%} of its groups are live, that is, their rewards differ."
+    )
+
+
+def judged(rules: Acceptance) -> str:
+    """How a trained version comes to be kept."""
+    gate, metric = rules.gate, rules.objective.metric
+    if not gate.on:
+        return "- Every trained version is kept."
+    asked = {
+        "no worse": f"unless {metric} falls by more than {gate.margin:.0%}, beyond noise",
+        "better": f"if {metric} rises by more than {gate.gain:.0%}, beyond noise",
+        "higher": f"if {metric} is higher",
+    }[rules.accept]
+    solved = (
+        f"; kinds that are solved ({gate.solved:.0%}) must not fall by more than "
+        f"{gate.protected_fall:.0%}"
+    )
+    return (
+        f"- A trained version is kept {asked}{'' if rules.accept == 'higher' else solved}; "
+        "otherwise it is taken back."
+    )
