@@ -1,6 +1,7 @@
 """What a model is shown, and how its answers are taken."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +11,19 @@ from views import by_size, case, cell, finished, view
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
+from coevolve.domains.base import Statistic
 from coevolve.domains.lake.knobs import SPACE
-from coevolve.engineers.base import REACH
+from coevolve.engineers.base import REACH, Acceptance, Refused
 from coevolve.engineers.cases import choose_cases
-from coevolve.engineers.context import MODULES, VARIANTS, compose, variant
+from coevolve.engineers.context import MODULES, VARIANTS, compose, modules_of, variant
 from coevolve.engineers.fence import FENCE, clean, cut, fenced
-from coevolve.engineers.model import ModelEngineer
+from coevolve.engineers.model import ModelEngineer, messages
+from coevolve.engineers.reach import apply
+from coevolve.engineers.terms import BETS, terms
+from coevolve.harness.harness import Harness
+from coevolve.harness.patch import Patch
+from coevolve.harness.plan import Objective
+from coevolve.harness.rules import BacktestRule, Bets, GateRule
 from coevolve.policies.base import Completion
 
 RATES = {3: 0.9, 8: 0.4, 10: 0.05}
@@ -95,6 +103,102 @@ def test_history_shows_changes_and_results():
     assert "size3" not in first
     assert "result: 81 of 180 valid" in first
     assert f"{SPACE.random(1)['size3.hole_ratio']:.3g}" not in without
+
+
+def easy(**fields):
+    """Trained on two agents, with a target of three, of which all but a few need a wait."""
+    knobs = SPACE.parse({"size4.data_ratio": 1, "agents2.share": 1})
+    labels = [
+        {"size": 4, "agents": agents, "wait": wait, "detour": detour}
+        for agents, wait, detour in ((3, True, 1), (3, True, 2), (3, True, 5), (3, False, 0))
+    ]
+    dev = [cell(one, 2, n) for one, n in zip(labels, (30, 7, 4, 90), strict=True)]
+    two = {**labels[-1], "agents": 2}
+    past = {
+        "knobs": knobs, "dev": tuple(dev), "train": (cell(two, 70, 80, groups=10, dead=7),),
+        "explored": (cell({**two, "agents": 4}, 1, 16),),
+    }  # fmt: skip
+    target = {"agents3.share": Statistic(1.0, 131), "size4.wait_ratio": Statistic(0.3, 131)}
+    others = fields.pop("others", ())
+    return view(finished(0, **past), *others, knobs=knobs, **{"target": target, **fields})
+
+
+def test_what_is_trained_on_stands_beside_the_target():
+    text = compose(["F"], easy())
+    agents = text.split("By agents:\n")[1].split("\n\n")[0].splitlines()
+    assert agents[1:] == [
+        "| 2 | 1 | 0 | - | - | 70 of 80 | 3 of 10 | - | - | hole 10 |",
+        "| 3 | 0 | 1 | 8 of 131 | 4 | - | - | - | hole 123 | - |",
+        "| 4 | 0 | 0 | - | - | - | - | 1 of 16 | - | - |",
+    ]
+    detours = text.split("By detour:\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split(" | ")[0] for line in detours[1:]] == ["| 0", "| 1 to 5"]
+    assert "By wait:" in text
+    assert "detour 5" not in text
+    (_, asked) = messages(easy(), ("V6",))
+    assert "wait for another; in the target 0.3" in asked.content
+    assert "agents3.share (in the target 1)" in asked.content
+
+
+def test_what_was_taken_back_is_said():
+    back = finished(1, verdict="reverted", why="worse on the tasks that decide")
+    before, after = compose(["V2"], easy()), compose(["V2"], easy(others=(back,)))
+    assert after.startswith("Version 1 was taken back: worse on the tasks that decide.\n")
+    assert after.endswith(before)
+    changed = SPACE.project({"size4.hole_ratio": 0.4})
+    back = finished(1, SPACE.random(1), verdict="reverted")
+    text = compose(["H"], view(finished(0), back, finished(2, changed)))
+    assert "- version 2: size4.hole_ratio 0.2 → 0.4\n" in text, "it did not grow from version 1"
+
+
+def refused(**values):
+    """A proposal that was cut back and refused."""
+    before = SPACE.parse({"size4.data_ratio": 1})
+    after = apply(values, before, 0.1)
+    change = Patch(factor="knobs", value=dict(after), hypothesis="holes teach", author="llm")
+    return Refused(
+        patch=change, words="rejected: chance 71%", harness=Harness(knobs=dict(after)),
+        before=Harness(knobs=dict(before)), asked=values,
+    )  # fmt: skip
+
+
+def test_what_was_refused_is_told_with_what_it_came_to():
+    seen = easy(refused=(refused(**{"size4.hole_ratio": 0.5}),), reader="llm")
+    told = compose(["H:no-default"], seen).split("Proposed and refused:\n")[1]
+    change = "size4.hole_ratio 0.2 → 0.5; cut back to reach: size4.hole_ratio 0.2 → 0.25"
+    assert told == f"- {change}\n  rejected: chance 71%"
+    near = easy(refused=(refused(**{"size4.hole_ratio": 0.24}),))
+    assert "cut back" not in compose(["H"], near)
+    said = compose(["S"], seen)
+    assert said == "Your own explanation of a proposal that was refused:\n```\nholes teach\n```"
+    assert "What llm said" in compose(["S"], near)
+
+
+def test_the_rules_are_stated():
+    rules = Acceptance(Objective(metric="optimal", protect=("valid",)), "better")
+    text = terms(easy(acceptance=rules, reach=0.25))
+    for part in ("counts is optimal; valid must not fall", "by 0.25 at most", "of 90%", "rises"):
+        assert part in text
+    off = Acceptance(backtest=BacktestRule(on=False), gate=GateRule(on=False))
+    assert "Every trained version is kept" in terms(easy(acceptance=off))
+    assert "counts is" not in terms(easy())
+    assert set(BETS) == set(get_args(Bets))
+
+
+def test_variants_are_understood_where_modules_are():
+    assert modules_of(["V6"]) == VARIANTS["V6"]
+    assert modules_of(["V1", "C", "F"]) == ("F", "C")
+    assert compose(["V6"], rich()) == compose(VARIANTS["V6"], rich())
+
+
+def test_reward_and_token_limit_are_told():
+    reward = {"formula": "reward", "accuracy": "1 if optimal"}
+    seen = rich(training={"recipe": {"max_tokens": 128}, "reward": reward})
+    lines = compose(["T:bookkeeping"], seen).splitlines()
+    assert lines[1] == "Reward: the domain's own (accuracy: 1 if optimal)."
+    assert "128 tokens" in lines[2]
+    own = rich(training={"reward": {"formula": "valid / 2"}})
+    assert compose(["T:bookkeeping"], own).endswith("Reward: valid / 2.")
 
 
 def test_long_histories_keep_the_newest():
@@ -216,7 +320,8 @@ class Script:
 
     def answer(self, prompts, sampling):
         self.asked.append((prompts[0], sampling))
-        return [Completion(self.texts[min(len(self.asked), len(self.texts)) - 1])]
+        text = self.texts[min(len(self.asked), len(self.texts)) - 1]
+        return [Completion(text, prompt_tokens=len(self.asked), completion_tokens=7)]
 
 
 EDIT = {"knob": "size8.hole_ratio", "action": "lower"}
@@ -265,6 +370,16 @@ def test_a_wrong_answer_is_repaired_once():
     (proposal,) = ModelEngineer("llm", policy, ("F",)).propose(rich(), 1)
     assert not proposal.failure
     assert len(policy.asked) == 2
+    assert proposal.turns == ((1, 7), (2, 7))
+    assert proposal.tokens == 17
+
+
+def test_a_model_that_is_held_to_a_form_may_think_first():
+    policy = Script("Holes fail.", LOCAL)
+    (proposal,) = ModelEngineer("llm", policy, ("F",), think=9).propose(rich(), 1)
+    assert proposal.patch.value == pytest.approx({"size8.hole_ratio": 0.3 - REACH * 0.5})
+    assert [sampling.json_schema is None for _, sampling in policy.asked] == [True, False]
+    assert len(proposal.turns) == 2
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_steps_of_edits_follow_the_region():
     result = with_edits(edits, TOY.defaults(), 0.1)
     assert result["hints"] == pytest.approx(4)
     assert result["a.depth"] == 4  # a tenth of eight levels is less than one, and one is the least
-    assert result["c.share"] == pytest.approx(0.02 / 1.02)
+    assert result["c.share"] == pytest.approx(0.05 / 1.05)
     twice = (Edit(knob="hints", action="raise"),) * 5
     assert with_edits(twice, TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
 

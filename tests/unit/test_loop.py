@@ -247,6 +247,35 @@ def test_engineers_see_their_own_words_and_nothing_of_the_gate(tmp_path: Path) -
     assert "n 60" not in shown
 
 
+def test_engineers_are_told_the_rules_and_why_a_version_was_taken_back(tmp_path: Path) -> None:
+    engineer = Telling()
+    run = make_run(tmp_path / "run", engineer, ("prioritised", "random", "prioritised"))
+    run_loop(run)
+    last = engineer.views[-1]
+    assert [past.verdict for past in last.history] == ["kept", "reverted"]
+    assert not last.history[0].why
+    assert last.history[1].why.startswith("worse on the tasks that decide; what is protected fell")
+    assert not any(character in last.history[1].why for character in ".%+")
+    plan = run.plan
+    assert last.acceptance == (plan.objective, plan.accept, plan.backtest, plan.gate)
+
+
+def test_engineers_are_told_what_was_asked_for_and_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coevolve.engineers.view.widened", lambda reach, cells: reach)
+    engineer = Telling()
+    sure = {"confidence": 1.0, "tasks": 4, "samples": 2}
+    run = make_run(
+        tmp_path / "run", engineer, ("greedy",) * 3, backtest=sure, reach=0.01, explore=0
+    )
+    run_loop(run)
+    found = engineer.views[-1].refused
+    assert [one.words.split(":")[0] for one in found] == ["rejected by its backtest"]
+    assert found[0].before.knobs == run.lineage.versions[0].harness.knobs
+    assert found[0].asked["size3.hole_ratio"] > found[0].harness.knobs["size3.hole_ratio"]
+
+
 def test_switched_off_nothing_is_reverted(tmp_path: Path) -> None:
     scripts = ("prioritised", "random", "random")
     lineage = run_loop(make_run(tmp_path / "run", scripts=scripts, gate={"on": False}))

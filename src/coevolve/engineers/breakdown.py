@@ -173,7 +173,7 @@ def table(label: str, found: Sequence[Kind]) -> list[str]:
         "live groups": [live(one.train) for one in found],
         "explored valid": [rate(one.explored) for one in found],
         "failures on dev": [failures(one.dev) for one in found],
-        "in training": [failures(one.train) if not one.dev.n else "" for one in found],
+        "failures in training": [failures(one.train) if not one.dev.n else "" for one in found],
     }
     used = {name: texts for name, texts in columns.items() if any(texts)}
     lines = [list(used), *map(list, zip(*used.values(), strict=True))]
@@ -216,7 +216,8 @@ def row(cell: Cell) -> str:
 
 
 def rows(cells: Iterable[Cell], labels: list[str], budget: int) -> list[str]:
-    """Combinations of labels with most failures first; coarser where rows would be too thin."""
+    """Combinations of labels with most failures first; coarser where rows would be too thin, and
+    without those that are."""
     cells = list(cells)
     labels = [
         name for name in labels
@@ -230,13 +231,15 @@ def rows(cells: Iterable[Cell], labels: list[str], budget: int) -> list[str]:
             break
     else:
         return []
-    worst = sorted(found, key=lambda cell: (cell.valid - cell.n, cell.rate))
+    thick = [cell for cell in found if cell.n >= ENOUGH]
+    worst = sorted(thick, key=lambda cell: (cell.valid - cell.n, cell.rate))
     lines = [f"By {' x '.join(used)}, most failures first:"]
     length = len(lines[0])
-    for shown, cell in enumerate(worst):
+    for cell in worst:
         length += len(row(cell)) + 1
         if length > budget:
-            left = sum(other.n for other in worst[shown:])
-            return [*lines, f"({len(worst) - shown} more rows with {left} rollouts left out)"]
+            break
         lines.append(row(cell))
-    return lines
+    rest = len(found) - len(lines) + 1
+    left = total - sum(cell.n for cell in worst[: len(lines) - 1])
+    return [*lines, f"({rest} more rows with {left} rollouts left out)"] if rest else lines

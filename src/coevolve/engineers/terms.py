@@ -60,13 +60,13 @@ def judged(rules: Acceptance) -> str:
     if not gate.on:
         return "- Every trained version is kept."
     asked = {
-        "no worse": f"unless {metric} falls by more than {gate.margin:.0%}, beyond noise",
-        "better": f"if {metric} rises by more than {gate.gain:.0%}, beyond noise",
+        "no worse": f"unless {metric} falls by more than {gate.margin:g}, beyond noise",
+        "better": f"if {metric} rises by more than {gate.gain:g}, beyond noise",
         "higher": f"if {metric} is higher",
     }[rules.accept]
     solved = (
-        f"; kinds that are solved ({gate.solved:.0%}) must not fall by more than "
-        f"{gate.protected_fall:.0%}"
+        f"; the rate of kinds that are solved ({gate.solved:g} and above) must not fall by more "
+        f"than {gate.protected_fall:g}"
     )
     return (
         f"- A trained version is kept {asked}{'' if rules.accept == 'higher' else solved}; "

@@ -99,11 +99,12 @@ def why(node: Node) -> str:
         return "its training was stopped"
     if gate.blocking:
         return f"not valid by {', '.join(alarm.diagnostic for alarm in gate.blocking)}"
-    if gate.broken:
-        return f"what is protected fell: {', '.join(gate.broken)}"
     if gate.verdict == "pruned":
-        return "no better than its parent, beyond noise"
-    return "worse on the tasks that decide"
+        return "no better than before, beyond noise"
+    fell = [f"what is protected fell: {', '.join(gate.broken)}"] if gate.broken else []
+    if gate.change.high < 0 or not fell:
+        fell.insert(0, "worse on the tasks that decide")
+    return "; ".join(fell)
 
 
 def refused_before(lineage: Lineage) -> tuple[Refused, ...]:
