@@ -15,7 +15,7 @@ from coevolve.domains.base import Statistic
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.engineers.base import REACH, Acceptance, Refused
 from coevolve.engineers.cases import choose_cases
-from coevolve.engineers.context import MODULES, VARIANTS, compose, modules_of, variant
+from coevolve.engineers.context import MODULES, VARIANTS, compose, modules_of
 from coevolve.engineers.fence import FENCE, clean, cut, fenced
 from coevolve.engineers.model import ModelEngineer, messages
 from coevolve.engineers.reach import apply
@@ -253,9 +253,9 @@ def test_variants_are_those_of_the_paper():
     assert VARIANTS["V5"] == (*VARIANTS["V4"], "S")
     assert VARIANTS["V6"] == (*VARIANTS["V4"], "T:bookkeeping")
     for name in VARIANTS:
-        assert compose(variant(name), rich())
+        assert compose([name], rich())
     with pytest.raises(UserError, match="did you mean 'V6-full-T'"):
-        variant("V6-full")
+        modules_of(["V6-full"])
     with pytest.raises(UserError, match="did you mean 'H:no-default'"):
         compose(["H:nodefault"], rich())
 

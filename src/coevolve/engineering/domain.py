@@ -26,7 +26,6 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.trainee import Trainee, signal
 from coevolve.engineers.base import Edit, Past, View, proposal_of
-from coevolve.engineers.context import variant
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply, edited
 from coevolve.engineers.registry import ENGINEERS, make_engineer
@@ -145,7 +144,7 @@ class EngineeringDomain:
         view = view_of(task)
         if self.style(style) == "table":
             return (Message(role="user", content=table.prompt(view)),)
-        return messages(view, variant("V6"))
+        return messages(view, ("V6",))
 
     def schema(self, style: str) -> str | None:
         """In plain words a model is held to edits of knobs that exist, as it is in a run."""

@@ -233,11 +233,6 @@ VARIANTS: dict[str, tuple[str, ...]] = {
 """The paper's combinations, of which V6 did best there, and V6 with concrete failures."""
 
 
-def variant(name: str) -> tuple[str, ...]:
-    """The modules of one of the paper's variants."""
-    return lookup("context variant", name, VARIANTS)
-
-
 def modules_of(names: Sequence[str]) -> tuple[str, ...]:
     """Modules by name, each once; the name of a variant stands for its modules."""
     known = {**{name: (name,) for name in MODULES}, **VARIANTS}
