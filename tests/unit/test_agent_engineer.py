@@ -121,7 +121,8 @@ def test_tools_answer_and_every_call_is_recorded():
     assert '"learning_rate": 1e-05' in answers[2]
     assert "published rule 1" in answers[3]
     assert '{"revived": "accuracy"}' in answers[4]
-    assert found.tokens == 6 * 110
+    assert found.tokens == 6 * 110 == sum(map(sum, found.turns))
+    assert len(found.turns) == 6
     assert found.money == pytest.approx(3.0)
     assert not found.failure
     told = [messages[-1].content for messages in policy.asked[1:]]

@@ -259,6 +259,6 @@ class Knobs(Mapping[str, float]):
                 f"{name} (in the target {known[name]:.3g})" if known.get(name) else name
                 for name in self.closed(group)
             ]
-            closed = f" Closed (0), and to be opened if you like: {', '.join(shut)}."
+            closed = f" Closed (0) now, and may be opened: {', '.join(shut)}."
             lines.append(f"The shares of {group} sum to 1.{closed if shut else ''}")
         return "\n".join(lines)
