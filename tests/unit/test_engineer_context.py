@@ -140,6 +140,14 @@ def test_what_is_trained_on_stands_beside_the_target():
     assert "agents3.share (in the target 1)" in asked.content
 
 
+def test_rare_words_are_put_together():
+    words = tuple(
+        cell({"topic": word}, 1, n) for word, n in zip("abcd", (30, 3, 3, 40), strict=True)
+    )
+    found = compose(["F"], view(finished(dev=words))).split("By topic:\n")[1].splitlines()
+    assert [line.split(" | ")[0] for line in found[1:]] == ["| a", "| b and 2 more"]
+
+
 def test_what_was_taken_back_is_said():
     back = finished(1, verdict="reverted", why="worse on the tasks that decide")
     before, after = compose(["V2"], easy()), compose(["V2"], easy(others=(back,)))

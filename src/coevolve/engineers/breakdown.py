@@ -39,7 +39,7 @@ class Kind(NamedTuple):
         if len(self.values) == 1:
             return str(first)
         numbers = all(isinstance(value, int | float) for value in self.values)
-        return f"{first} to {last}" if numbers else ", ".join(map(str, self.values))
+        return f"{first} to {last}" if numbers else f"{first} and {len(self.values) - 1} more"
 
 
 def breakdown(view: View, budget: int) -> str:
