@@ -5,6 +5,7 @@
 #              judging together and one by one; diagnostics beside pandas
 # make gain    what GRPO gains on two cores, over five seeds (about half an hour)
 # make slow    the long tests
+# make attack  what models, peers and broken disks may try, as a table: area, tries, held
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
 # make pictures  the pictures of the README and the docs, from a run of a few minutes
 # make load    every page of the dashboard under load, over a million rollouts
@@ -14,7 +15,7 @@ BIN := .venv/bin
 DEMO := demo
 SECONDS := 60
 
-.PHONY: demo test check bench load gain slow fuzz pictures clean
+.PHONY: demo test check bench load gain slow attack fuzz pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -56,6 +57,9 @@ pictures: .venv/ready-dev
 	$(BIN)/coevolve evaluate --policy greedy --policy prioritised --heatmap docs/images/rates.png
 	$(BIN)/coevolve run --output $(DEMO)/runs/rounds
 	$(BIN)/python docs/pictures.py $(DEMO)/runs docs/images
+
+attack: .venv/ready-dev
+	$(BIN)/python -m pytest tests/attack --numprocesses 2 --dist loadfile
 
 fuzz: .venv/ready-dev
 	$(BIN)/pip install --quiet atheris==3.0.0
