@@ -24,7 +24,7 @@ import numpy as np
 from gpu import share_gpu
 from scipy.stats import pearsonr, spearmanr
 
-from coevolve.backtests.bets import likeness
+from coevolve.backtests.bets import needs
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
@@ -34,6 +34,7 @@ from coevolve.engines.base import Stage
 from coevolve.evaluation.attempts import attempts
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.base import Sampling
+from coevolve.store.cells import Cell
 
 LAKE = LakeDomain()
 AGENTS = {"agents2.share": 0.4, "agents3.share": 0.3, "agents4.share": 0.2, "agents5.share": 0.1}
@@ -47,7 +48,7 @@ SIZES = range(3, 11)
 PREDICTORS = {
     "alive": "share of live groups, 256 tasks x 16",
     "signal": "variance of rewards within groups, the same",
-    "need": "their spread, by how much the target lacks of such tasks, the same",
+    "need": "their spread, by how much the target lacks of such tasks (its root), the same",
     "gradient": "cosine with the gradient of valid answers to 1,024 dev tasks x 8, the same",
     "replay": "stored answers to these, weighed by a branch of 10 steps",
     "branch": "the branch's own answers to them, two to each",
@@ -259,15 +260,18 @@ def numbers(row: dict[str, Any], dev: list[dict[str, Any]]) -> dict[str, Any]:
     """What every predictor says of a setting, and what came of it."""
     rewards = np.array([group["reward"] for group in row["groups"]])
     spread, parts = rewards.std(1), np.array(row["gram"])
-    lacking = [(group["labels"], (1 - np.mean(group["valid"])) / len(dev)) for group in dev]
-    need = [sum(part * likeness(group["labels"], labels) for labels, part in lacking)
-            for group in row["groups"]]  # fmt: skip
+    cells = [
+        Cell(labels=group["labels"], n=len(group["valid"]), valid=sum(group["valid"]), optimal=0,
+             reward=0.0)
+        for group in dev
+    ]  # fmt: skip
+    need = needs([group["labels"] for group in row["groups"]], spread, cells)
     along = np.array(row["dots"]).sum(0).mean()
     return {
         "setting": row["name"],
         "alive": float((np.ptp(rewards, axis=1) > 1e-6).mean()),
         "signal": float((spread**2).mean()),
-        "need": float((spread * need).mean()),
+        "need": float(need.mean()),
         "gradient": float(along / np.sqrt(parts.sum())),
         "replay": float(np.mean(row["replay"])),
         "branch": row["branch_valid"],

@@ -96,13 +96,23 @@ def test_gradients_of_large_models_keep_their_angles(
 
 
 def test_need_counts_what_the_target_lacks() -> None:
-    hard = cells_of(answers({8: 0.1}, 40, 1))
-    near, far = answers({7: 0.5}, 2, 2), answers({3: 0.5}, 2, 2)
-    assert needs(near, hard) == pytest.approx([0.45, 0.45], abs=0.05)
-    assert needs(far, hard).max() < 0.05
-    assert needs(near, cells_of(answers({7: 1.0}, 8, 1))).max() == 0.0
+    hard, spread = cells_of(answers({8: 0.1}, 40, 1)), np.array([0.5, 0.5])
+    near, far = [[{"size": size}] * 2 for size in (7, 3)]
+    assert needs(near, spread, hard) == pytest.approx([0.45, 0.45], abs=0.05)
+    assert needs(far, spread, hard).max() < 0.15
+    assert needs(near, spread, cells_of(answers({7: 1.0}, 8, 1))).max() == 0.0
     assert likeness({"topic": "a", "size": 3}, {"topic": "b", "size": 4}) == 0.25
     assert likeness({"wait": True}, {"wait": False}) == 0.5
+
+
+def test_need_wants_something_of_everything() -> None:
+    both = cells_of([*answers({3: 0.1}, 40, 1), *answers({9: 0.1}, 40, 2)])
+    spread = np.full(4, 0.5)
+    alike = [{"size": 3}] * 4
+    mixed = [{"size": 3}, {"size": 3}, {"size": 9}, {"size": 9}]
+    assert needs(mixed, spread, both).mean() > 1.2 * needs(alike, spread, both).mean()
+    parts = needs(mixed, np.array([0.5, 0.0, 0.5, 0.0]), both)
+    assert parts[0] > parts[1] > 0, "what has no signal still belongs to the mean"
 
 
 def test_a_policy_without_weights_cannot_be_replayed(dev: list[Rollout]) -> None:

@@ -39,6 +39,7 @@ PARTS = 16
 """Into which the probes of knobs are cut, each with a gradient of its own."""
 NEXT = 0.5
 """What tasks of the next kind are worth to a kind that fails, beside tasks of its own."""
+Labels = Mapping[str, Label]
 MOST = 20.0
 """Log-ratio beyond which an answer is not made likelier."""
 
@@ -80,7 +81,8 @@ class Bench:
             return Bet(self.agreement(drawn), live)
         spread = by_group(drawn, lambda one: one.outcome.reward, np.std)
         if self.by == "need":
-            return Bet(spread * needs(drawn, cells_of(self.dev)), live)
+            labels = {one.group or one.task_id: one.bucket for one in drawn}
+            return Bet(needs(list(labels.values()), spread, cells_of(self.dev)), live)
         return Bet(spread**2, live)
 
     @cached_property
@@ -183,20 +185,23 @@ def centred(rollouts: Sequence[Rollout], values: Numbers, scaled: bool = False) 
     return found
 
 
-def needs(drawn: Sequence[Rollout], dev: Sequence[Cell]) -> Numbers:
-    """By group: how much of the target fails that is like its task."""
+def needs(labels: Sequence[Labels], spread: Numbers, dev: Sequence[Cell]) -> Numbers:
+    """By group, of whose task the labels are: what it is worth to the kinds of tasks that the
+    target lacks. To each kind all groups together are worth the root of what there is to learn from
+    its like, since more of the same teaches ever less; the mean over groups is the sum of that."""
     whole = sum(cell.n for cell in dev) or 1
-    lacking = [(cell.labels, (cell.n - cell.valid) / whole) for cell in dev]
-    labels = {one.group or one.task_id: one.bucket for one in drawn}
-    known: dict[tuple[tuple[str, Label], ...], float] = {}
-    for own in labels.values():
-        key = tuple(own.items())
-        if key not in known:
-            known[key] = sum(share * likeness(own, other) for other, share in lacking)
-    return np.array([known[tuple(own.items())] for own in labels.values()])
+    lack = np.array([(cell.n - cell.valid) / whole for cell in dev])
+    known = {
+        kind: [likeness(dict(kind), cell.labels) for cell in dev]
+        for kind in {tuple(own.items()) for own in labels}
+    }
+    offered = spread[:, None] * np.array([known[tuple(own.items())] for own in labels])
+    roots = np.sqrt(offered.mean(0))
+    found: Numbers = ((roots + offered / np.maximum(roots, SMALLEST)) / 2) @ lack
+    return found
 
 
-def likeness(one: Mapping[str, Label], other: Mapping[str, Label]) -> float:
+def likeness(one: Labels, other: Labels) -> float:
     """1 for the same labels; each that differs, and each step between numbers, halves it."""
     found = 1.0
     for name, here in one.items():
