@@ -194,4 +194,4 @@ def test_a_lock_of_a_copied_run_is_nobodys(tmp_path):
             assert ledger.summary()["process"] is None
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)

@@ -61,13 +61,13 @@ def test_a_forked_process_does_not_keep_a_dead_run_alive(tmp_path):
     process = start(HOLD, tmp_path / "run", "fork")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     process.kill()
-    process.wait(timeout=20)
+    process.wait(timeout=120)
     try:
         with Ledger.open(tmp_path / "run") as ledger:
             assert ledger.phase("versions/00", "train", lambda: {"on": 1}) == {"on": 1}
     finally:
         os.kill(int(children[0]), signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
 
 
 CREATE = """

@@ -37,7 +37,7 @@ def test_python(code, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert (result.returncode, result.stderr) == (0, "")
@@ -56,6 +56,7 @@ def test_the_example_with_a_domain_of_its_own(tmp_path):
     assert result.stdout.splitlines()[-1].endswith("policy")
 
 
+@pytest.mark.timeout(1_800)  # all commands of the README, one after the other
 def test_commands(tmp_path):
     assert len(COMMANDS) >= 8
     board = {"id": "a", "rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]}
@@ -75,7 +76,7 @@ def test_commands(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
         assert result.returncode == 0, (command, result.stderr)
