@@ -18,7 +18,7 @@ from coevolve.engineers.base import Refused
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.tools import Call, Tools
-from coevolve.harness.diagnostic import Diagnostic
+from coevolve.harness.diagnostic import Diagnostic, Reading
 from coevolve.harness.patch import patched
 from coevolve.harness.plan import make_plan
 from coevolve.harness.skill import Trial
@@ -130,13 +130,13 @@ def test_tools_answer_and_every_call_is_recorded():
 
 
 def test_a_model_can_ask_a_question_of_its_own():
-    def ask(sql):
-        return Answer(["version", "value", "n"], [[0, 0.25, 40]])
+    def read(diagnostic):
+        return (Reading(version=0, value=0.25, n=40),)
 
     own = {"name": "shouting", "question": "Does it shout?", "sql": "SELECT 1"}
     taken = {**own, "name": "entropy"}
     calls = [{"tool": "diagnostic", "diagnostic": one} for one in (own, taken)]
-    found, _ = asked(*calls, {"tool": "diagnostic"}, PROPOSE, ask=ask)
+    found, _ = asked(*calls, {"tool": "diagnostic"}, PROPOSE, read=read)
     assert "version 0 0.25 (n 40)" in found.calls[0]["answer"]
     assert "there is a diagnostic 'entropy' already" in found.calls[1]["answer"]
     assert "`diagnostic` is missing" in found.calls[2]["answer"]

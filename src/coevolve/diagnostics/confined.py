@@ -45,6 +45,7 @@ def prepare(orders: dict[str, Any]) -> tuple["duckdb.DuckDBPyConnection", Permit
             "allow_community_extensions": False,
         }
     )
+    connection.execute("SET TimeZone = 'UTC'")
     for statement in orders["statements"]:
         connection.execute(statement)
     views = frozenset(orders["views"])
@@ -74,9 +75,15 @@ def lock(connection: "duckdb.DuckDBPyConnection", paths: list[str]) -> None:
 def answer(
     connection: "duckdb.DuckDBPyConnection", order: dict[str, Any], permitted: Permitted
 ) -> dict[str, Any]:
-    """What comes of a statement: columns and rows, or why there are none."""
+    """What comes of a statement: columns and rows, or why there are none. `spoiled`: nothing that
+    is asked here later can be relied on."""
     try:
-        check(connection, order["sql"], permitted)
+        for statement in order["statements"]:
+            connection.execute(statement)
+    except (duckdb.Error, MemoryError) as error:
+        return {"error": f"the views cannot be made: {error}", "spoiled": True}
+    try:
+        check(connection, order["sql"], permitted, order["general"])
         connection.execute("BEGIN TRANSACTION READ ONLY")
         try:
             return rows_of(connection.execute(order["sql"]), order["rows"], order["bytes"])
@@ -85,7 +92,19 @@ def answer(
     except Refused as refusal:
         return {"error": f"refused: {refusal}", "refused": True}
     except (duckdb.Error, MemoryError, RecursionError, ValueError) as error:
-        return {"error": " ".join(str(error).split()) or type(error).__name__}
+        text = " ".join(str(error).split()) or type(error).__name__
+        return {"error": text, "spoiled": spoiled(connection, error)}
+
+
+def spoiled(connection: "duckdb.DuckDBPyConnection", error: Exception) -> bool:
+    """Whether an error is of another kind than a statement that cannot be understood or computed,
+    or the connection does not answer any more."""
+    if not isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
+        return True
+    try:
+        return connection.execute("SELECT 1 FROM versions LIMIT 0").fetchall() != []
+    except duckdb.Error:
+        return True
 
 
 def rows_of(result: "duckdb.DuckDBPyConnection", most: int, room: int) -> dict[str, Any]:

@@ -57,21 +57,32 @@ class Locked:
         self.evidence, self.bounds = evidence, bounds or Bounds()
         self.process: subprocess.Popen[bytes] | None = None
         self.over = False
+        self.seen = evidence
+        """What the views of the process are made of."""
 
-    def ask(self, sql: str) -> Answer:
-        """The answer to one SELECT; an `EvidenceError` says why there is none."""
+    def ask(self, sql: str, only: Evidence | None = None) -> Answer:
+        """The answer to one SELECT; an `EvidenceError` says why there is none. Where it
+        sees `only` a part of the evidence, it may single out nothing of that."""
         if self.over:
             raise EvidenceError("the time for questions is over")
         if self.process is None or self.process.poll() is not None:
             self.start()
-        order = {"sql": sql, "rows": self.bounds.rows, "bytes": self.bounds.size}
+        order: dict[str, Any] = {
+            "sql": sql, "rows": self.bounds.rows, "bytes": self.bounds.size,
+            "general": only is not None, "statements": [],
+        }  # fmt: skip
+        if self.seen is not (seen := only or self.evidence):
+            order["statements"], self.seen = seen.statements(), seen
         found = self.exchange(order, self.bounds.seconds)
+        if found.get("spoiled"):  # by this statement: the next one finds another process
+            self.close()
         if "error" in found:
             raise EvidenceError(found["error"])
         return Answer(found["columns"], found["rows"], found["cut"])
 
     def start(self) -> None:
         self.close()
+        self.seen = self.evidence
         environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "coevolve.diagnostics.confined"],

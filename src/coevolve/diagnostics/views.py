@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from coevolve.core.errors import UserError
+from coevolve.core.seeds import digest
 from coevolve.core.splits import Split
 from coevolve.diagnostics.versions import STEPS, VERSIONS, Row, steps_of, versions_of
 from coevolve.store.cells import SAME
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 NAMES = ("rollouts", "groups", "turns", "messages", "steps", "versions")
 """What a statement may read from."""
+NAMELESS = {
+    "verdict": None,
+    "checkpoint": None,
+    "engineer": None,
+    "seconds": None,
+    "drawing_s": None,
+}
+"""Columns that a diagnostic does not see: what it says of a version must not depend on them."""
 KEEP_IN_MEMORY = ("rollouts", "groups")
 """What is worth computing once, where many statements follow."""
 
@@ -104,12 +113,14 @@ FROM (SELECT id, version, source, task_id, sample, calls, unnest(entries) AS ent
 """One row per message after the prompt, which ends before the policy first speaks."""
 
 MACROS = (
-    """CREATE MACRO share_low(k, n) AS CASE WHEN n > 0 THEN greatest(0, (k + 1.9208 -
+    """CREATE OR REPLACE MACRO share_low(k, n) AS CASE WHEN n > 0 THEN greatest(0, (k + 1.9208 -
        1.96 * sqrt(k * (n - k) / n + 0.9604)) / (n + 3.8416)) END""",
-    """CREATE MACRO share_high(k, n) AS CASE WHEN n > 0 THEN least(1, (k + 1.9208 +
+    """CREATE OR REPLACE MACRO share_high(k, n) AS CASE WHEN n > 0 THEN least(1, (k + 1.9208 +
        1.96 * sqrt(k * (n - k) / n + 0.9604)) / (n + 3.8416)) END""",
-    "CREATE MACRO mean_low(m, sd, n) AS CASE WHEN n > 1 THEN m - 1.96 * sd / sqrt(n) END",
-    "CREATE MACRO mean_high(m, sd, n) AS CASE WHEN n > 1 THEN m + 1.96 * sd / sqrt(n) END",
+    """CREATE OR REPLACE MACRO mean_low(m, sd, n) AS
+       CASE WHEN n > 1 THEN m - 1.96 * sd / sqrt(n) END""",
+    """CREATE OR REPLACE MACRO mean_high(m, sd, n) AS
+       CASE WHEN n > 1 THEN m + 1.96 * sd / sqrt(n) END""",
 )
 """95 % intervals: Wilson's for k of n, and the normal one of a mean with its standard deviation."""
 
@@ -124,6 +135,8 @@ class Evidence(NamedTuple):
     steps: list[Row]
     condition: str = ""
     """On rows of the files, in SQL of ours: only these rollouts are seen. Empty: all."""
+    nameless: bool = False
+    """Whether tasks, groups and rollouts have other names than in the files."""
 
     @property
     def files(self) -> list[Path]:
@@ -134,11 +147,51 @@ class Evidence(NamedTuple):
         parts, broken = sound(self.parts, thoroughly=True)
         return self._replace(parts=parts, broken=[*self.broken, *broken])
 
+    def of(self, version: int) -> "Evidence":
+        """What a diagnostic sees of a version: its own evidence and its parent's, as versions 1 and
+        0. None of it tells which version that is, nor when it was made."""
+        parents = {row["version"]: row["parent"] for row in self.versions}
+        number = {version: 1}
+        if parents.get(version) is not None:
+            number[parents[version]] = 0
+
+        def seen(rows: Iterable[Row]) -> list[Row]:
+            found = []
+            for row in (row for row in rows if row["version"] in number):
+                parent = number.get(row.get("parent", -1))
+                named = {"version": number[row["version"]], "parent": parent}
+                found.append({k: named.get(k, NAMELESS.get(k, v)) for k, v in row.items()})
+            return found
+
+        parts = [
+            part._replace(version=number[part.version])
+            for part in self.parts
+            if part.version in number
+        ]
+        return self._replace(
+            parts=parts, versions=seen(self.versions), steps=seen(self.steps), nameless=True
+        )
+
+    def stored(self) -> str:
+        """The rows of all files that are seen."""
+        found = union(self.folder, self.parts)
+        if self.condition:
+            found = f"FROM ({found}) WHERE {self.condition}"
+        if self.nameless:
+            salt = digest("names", self.condition).hex()
+            other = ", ".join(
+                f"CASE WHEN {name} <> '' THEN md5('{salt}' || {name}) ELSE '' END AS {name}"
+                for name in ("id", "task_id", '"group"', "folder")
+            )
+            found = (
+                f"SELECT * REPLACE ({other}, '' AS policy, NULL::FLOAT AS seconds) FROM ({found})"
+            )
+        return found
+
     def statements(self, in_memory: bool = False) -> list[str]:
         """What makes the views; `in_memory` computes once what many statements will need."""
-        stored = union(self.folder, self.parts)
         views = {
-            "stored": f"FROM ({stored}) WHERE {self.condition}" if self.condition else stored,
+            "stored": self.stored(),
             "messages": MESSAGES,
             "turns": TURNS,
             "rollouts": ROLLOUTS,
@@ -150,7 +203,7 @@ class Evidence(NamedTuple):
             *table("versions", VERSIONS, self.versions),
             *table("steps", STEPS, self.steps),
             *(
-                f"CREATE {'TABLE' if name in kept else 'VIEW'} {name} AS {text}"
+                f"CREATE OR REPLACE {'TABLE' if name in kept else 'VIEW'} {name} AS {text}"
                 for name, text in views.items()
             ),
         ]
@@ -219,7 +272,7 @@ def empty() -> str:
 def table(name: str, columns: dict[str, str], rows: Sequence[Row]) -> list[str]:
     """A small table written out as SQL."""
     fields = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-    made = [f"CREATE TABLE {name} ({fields})"]
+    made = [f"CREATE OR REPLACE TABLE {name} ({fields})"]
     for start in range(0, len(rows), 500):
         lines = (
             "(" + ", ".join(literal(row[column]) for column in columns) + ")"

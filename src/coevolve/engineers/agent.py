@@ -35,7 +35,8 @@ Answer with exactly one JSON object and nothing else: one call of a tool. The to
 {"tool": "backtest", "patch": {...}}  what a patch would do to stored rollouts
 {"tool": "diagnostic", "diagnostic": {"name": "<new_name>", "question": "<what it asks>",
  "sql": "SELECT version, <number> AS value, count(*) AS n FROM ... GROUP BY version",
- "direction": "<above or below: where it is bad>"}}  a new sign, if others miss what you see
+ "direction": "<above or below: where it is bad>"}}  a new sign, if others miss what you see; it
+ is asked of one version at a time, which it sees as version 1 beside its parent 0, without names
 {"tool": "propose", "patch": {"factor": "<from the list>", "value": <its new value, whole>,
  "hypothesis": "If we change X, then Y improves, because Z", "metric": "valid", "direction": "up",
  "skill": "<the skill that you follow, if any>"}}

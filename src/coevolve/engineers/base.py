@@ -14,7 +14,7 @@ from coevolve.core.rollout import Value
 from coevolve.diagnostics.locked import Answer
 from coevolve.domains.base import Statistic
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.harness.diagnostic import Finding
+from coevolve.harness.diagnostic import Diagnostic, Finding, Reading
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import Objective
@@ -118,6 +118,8 @@ class View(NamedTuple):
     """What may be patched."""
     ask: Callable[[str], Answer] = deaf
     """The answer to one SELECT over the evidence; an `EvidenceError` says why there is none."""
+    read: Callable[[Diagnostic], tuple[Reading, ...]] = lambda diagnostic: ()
+    """What a diagnostic says of each version, asked of one at a time."""
     backtest: Callable[[Patch], dict[str, Any]] = lambda patch: {"words": "there is no backtest"}
     """What a patch of the parent would do to stored rollouts."""
     failures: int = 0

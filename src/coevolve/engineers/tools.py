@@ -12,7 +12,7 @@ from pydantic import Field
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
-from coevolve.diagnostics.health import behind_sql, readings_at, readings_of
+from coevolve.diagnostics.health import behind_sql, readings_at
 from coevolve.diagnostics.locked import Answer
 from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
@@ -151,7 +151,7 @@ class Tools:
             layer="behaviour", domains=(self.view.domain,), provenance=f"by {self.author}",
             **{**question.model_dump(), "question": clean(question.question) or question.name},
         )  # fmt: skip
-        readings = readings_of(made, self.view.ask(question.sql))
+        readings = self.view.read(made)
         if not readings:
             raise UserError("it reads nothing of any version")
         self.diagnostics[made.name] = made

@@ -14,7 +14,7 @@ from coevolve.core.errors import KnobError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
-from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.health import Diagnosis, readings_alone
 from coevolve.diagnostics.locked import Locked
 from coevolve.engineering.describe import described
 from coevolve.engineers.ask import proposed, recordable, unusable
@@ -134,7 +134,7 @@ def asked(run: Run, parent: int | None, view: View, seed: int) -> Propose:
         for name, make in run.team(checkpoint).items():
             # One of its own for each: what does not answer in time may still be asking.
             with Locked(diagnosis.evidence, diagnosis.locked.bounds) as locked:
-                own = view._replace(ask=locked.ask)
+                own = view._replace(ask=locked.ask, read=partial(readings_alone, locked=locked))
                 found[name] = proposed(make, own, seed, run.plan.patience_s)
     every = [one for proposals in found.values() for one in proposals]
     spent = Spent(
