@@ -1,6 +1,5 @@
 """Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
 
-import errno
 import os
 import signal
 import sys
@@ -14,8 +13,8 @@ from coevolve.core.errors import CoevolveError
 from coevolve.core.exit import leave
 
 COMMANDS = (
-    "tasks", "run", "evolve", "resume", "status", "diagnose", "scorecard", "skills", "approve",
-    "revise", "abort", "compare", "final", "null", "gallery", "report", "serve", "train",
+    "tasks", "run", "evolve", "resume", "status", "fsck", "diagnose", "scorecard", "skills",
+    "approve", "revise", "abort", "compare", "final", "null", "gallery", "report", "serve", "train",
     "evaluate", "ask", "pocket", "check", "domains", "new-domain", "serve-domain", "check-server",
     "doctor",
 )  # fmt: skip
@@ -116,21 +115,25 @@ def run() -> None:
             raise
         print(f"error: this needs {name}: pip install 'coevolve[{extra}]'", file=sys.stderr)
         sys.exit(2)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+    except BrokenPipeError:  # whoever read has seen enough
+        drop_output()
+        sys.exit(1)
+    except Exception as error:
+        from coevolve.core.disk import disk_trouble
+
+        if not (line := disk_trouble(error)):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is lost
-        if error.errno == errno.EPIPE:  # whoever read has seen enough
-            sys.exit(1)
-        what = error.filename or "the output"
-        print(
-            f"error: cannot write {what}: {error.strerror}; make room, and run it again",
-            file=sys.stderr,
-        )
+        drop_output()
+        print(f"error: {line}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def drop_output() -> None:
+    """What is left to be written to it is lost."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ def name_in(folder: Path, place: str) -> str:
     return f"{HERE}{path.relative_to(folder)}" if inside else place
 
 
-def settle(folder: Path) -> None:
-    """Have everything in a folder on the disk, where a power cut leaves it."""
-    for path in (*folder.rglob("*"), folder):
+def settle(folder: Path, deep: bool = False) -> None:
+    """Have the names in a folder on the disk, where a power cut leaves them; `deep`: all below."""
+    for path in (*(folder.rglob("*") if deep else ()), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow
-from pyarrow import parquet
 
 from coevolve.core.errors import CoevolveError, LedgerError, UserError
 from coevolve.core.rollout import Rollout
@@ -26,10 +25,11 @@ from coevolve.store.approval import answered
 from coevolve.store.evaluations import restored
 from coevolve.store.events import Event
 from coevolve.store.jobs import job_of
+from coevolve.store.layout import spoiled
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import Paths
-from coevolve.store.rollouts import SCHEMA
+from coevolve.store.rollouts import read_file
 from coevolve.store.spent import spent_so_far
 from coevolve.store.watch import is_copy
 
@@ -103,7 +103,7 @@ def read_record(folder: Path) -> Record:
         problems.append(str(error))
     if plan is None:
         problems.append("the plan of the run is lost: knobs and boards cannot be shown")
-    lineage, spent = folded(plan or Plan(), events, problems)
+    lineage, spent = folded(plan or Plan(), str(folder / "ledger.db"), events, problems)
     return Record(
         folder, tuple(events), plan, lineage, domain, state, spent,
         total or sum(spent.values(), Spent()), reason, problems,
@@ -111,19 +111,17 @@ def read_record(folder: Path) -> Record:
 
 
 def folded(
-    plan: Plan, events: Sequence[Event], problems: list[str]
+    plan: Plan, file: str, events: Sequence[Event], problems: list[str]
 ) -> tuple[Lineage, dict[int, Spent]]:
     """The lineage of all phases that can be read, and what each took."""
-    lineage, spent = Lineage(plan), dict[int, Spent]()
+    lineage, spent = Lineage(plan, file), dict[int, Spent]()
     for event in events:
         if event.kind != "phase":
             continue
         try:
             spent[event.number] = lineage.take(event).spent
-        except (CoevolveError, ValueError) as error:
+        except CoevolveError as error:
             problems.append(str(error))
-        except IndexError:
-            problems.append(f"event {event.number}: the beginning of {event.place} is lost")
     return lineage, spent
 
 
@@ -162,10 +160,12 @@ def read_copies(folder: Path, problems: list[str]) -> list[Event]:
 
 def read_rollouts(record: Record, place: Path) -> list[Rollout]:
     """Those of whole Parquet files below a folder; labels are text, as the files have them."""
-    found = []
-    for path in sorted(place.rglob("*.parquet")):
+    found, changed = [], spoiled(record.folder, (), place)
+    for path, why in changed.items():
+        record.trouble(f"{path.relative_to(record.folder)} cannot be read: {why}")
+    for path in sorted(set(place.rglob("*.parquet")) - set(changed)):
         try:
-            rows = parquet.read_table(path, schema=SCHEMA).to_pylist()
+            rows = read_file(path).to_pylist()
         except (OSError, ValueError, pyarrow.ArrowException) as error:
             reason = " ".join(str(error).split())[:160]
             record.trouble(f"{path.relative_to(record.folder)} cannot be read: {reason}")
@@ -183,6 +183,9 @@ def read_steps(record: Record, number: int) -> list[dict[str, float]]:
     """The metrics of every step of a version; a line that was cut off is left out, and said."""
     path = record.paths.version(number) / "stage" / "steps.jsonl"
     found: list[dict[str, float]] = []
+    if changed := spoiled(record.folder, [path] if path.is_file() else []):
+        record.trouble(f"{path.relative_to(record.folder)} cannot be read: {changed[path]}")
+        return found
     try:
         lines = path.read_text("utf-8").splitlines()
     except FileNotFoundError:

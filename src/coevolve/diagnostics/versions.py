@@ -4,6 +4,7 @@ Versions come from the ledger alone.
 """
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,20 @@ def row_of(node: Node) -> Row:
     return {**_row(VERSIONS, values), "reason": version.words or None}
 
 
-def steps_of(folder: Path) -> list[Row]:
+def step_files(folder: Path) -> list[tuple[int, Path]]:
+    """Where the metrics of each version lie, if it has any."""
+    found = [
+        (version, (place if (place / "stage.json").is_file() else place / "stage") / "steps.jsonl")
+        for version, place in version_folders(folder)
+    ]
+    return [(version, file) for version, file in found if file.is_file()]
+
+
+def steps_of(folder: Path, without: Collection[Path] = ()) -> list[Row]:
     """The metrics of all steps of all versions; a line that was cut off ends its file."""
     found = []
-    for version, place in version_folders(folder):
-        file = (place if (place / "stage.json").is_file() else place / "stage") / "steps.jsonl"
-        if not file.is_file():
+    for version, file in step_files(folder):
+        if file in without:
             continue
         for line in file.read_text("utf-8", "replace").splitlines():
             try:

@@ -325,7 +325,7 @@ def take_policy(work: StageFolder, base: dict[str, Any]) -> None:
     styles = {name: style for name, style in work.styles.items() if style}
     config["coevolve_styles"] = {**(config.get("coevolve_styles") or {}), **styles}
     replace_file(file, json.dumps(config, indent=2).encode("utf-8"))
-    settle(work.policy)
+    settle(work.policy, deep=True)
 
 
 def facts_of(rollouts: Sequence[Rollout], attempts: Sequence[Attempt]) -> dict[str, float]:

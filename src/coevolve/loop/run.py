@@ -43,7 +43,7 @@ class Run:
     paths: Paths = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lineage = Lineage(self.plan)
+        self.lineage = Lineage(self.plan, str(self.ledger.folder / "ledger.db"))
         self.paths = Paths(self.ledger.folder)
         self.gauge.paths = self.paths
 

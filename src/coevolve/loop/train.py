@@ -189,16 +189,20 @@ def retrain(run: Run) -> list[int]:
     """Train again every version whose checkpoint is gone, in order; what was measured stays."""
     lineage, found = lineage_of(run.ledger), list[int]()
     for node in lineage.nodes:
-        folder = run.paths.version(node.number)
-        if not node.train or Path(run.paths.find(node.policy)).exists():
+        folder, there = run.paths.version(node.number), Path(run.paths.find(node.policy)).exists()
+        spoiled = run.ledger.clear(folder) if node.train else []
+        if not node.train or (there and not spoiled):
             continue
-        run.say(f"version {node.number}: its checkpoint is gone; training it again")
+        run.say(f"version {node.number}: its checkpoint or evidence is lost; making it again")
+        whole = there and not any(path.is_relative_to(folder / "stage") for path in spoiled)
         begun = Path(run.paths.find(given.policy if (given := job_of(folder, Job)) else ""))
         lost = not begun.exists() and begun.is_relative_to(run.paths.branches)
         for place in (begun.parents[1], folder) if lost else (folder,):
-            shutil.rmtree(place / "stage", ignore_errors=True)
+            if not whole:
+                shutil.rmtree(place / "stage", ignore_errors=True)
             (place / RESULT).unlink(missing_ok=True)
             run.work([place])
+            run.ledger.seal(again=place)
         found.append(node.number)
         again = weights_of(run.paths.find(node.policy))
         if again != node.train.weights:

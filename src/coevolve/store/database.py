@@ -107,7 +107,7 @@ class Database:
                 f"{self.file} was written by {age} coevolve, as version {version}, and this "
                 f"program reads version {VERSION}; {fix}"
             )
-        found = self.look("PRAGMA quick_check(1)")[0][0]
+        found = self.look("PRAGMA integrity_check(1)")[0][0]
         if found != "ok":
             raise LedgerError(damaged(self.file, found))
         with explained(self.file):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-from pyarrow import parquet
 from pydantic import ValidationError
 
 from coevolve.core.errors import UserError
@@ -19,7 +18,7 @@ from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.policies.base import Sampling
-from coevolve.store.rollouts import SCHEMA, write
+from coevolve.store.rollouts import read_file, write
 
 
 class Evaluation(Value):
@@ -101,7 +100,7 @@ class EvaluationFolder:
         if not path.exists():
             return None
         try:
-            rows = parquet.read_table(path, schema=SCHEMA).to_pylist()
+            rows = read_file(path).to_pylist()
         except (OSError, pyarrow.ArrowException) as error:
             raise UserError(
                 f"cannot read {path} ({error}); move it away, and it is made again"

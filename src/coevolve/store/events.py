@@ -23,7 +23,7 @@ STATES: dict[str, State] = {
     "answered": "running", "done": "done", "stopped": "stopped", "failed": "failed",
 }  # fmt: skip
 """Where a run stands after an event; other kinds of events change nothing."""
-NO_NOTES = ("created", "began", "phase", "asked", "answered")
+NO_NOTES = ("created", "began", "phase", "asked", "answered", "sealed")
 """Kinds that only what gives them their meaning may record."""
 PLACE = re.compile(r"(?!(?:files|lock)\b)[a-z]+(/[0-9]{2,})?")
 """A folder of a run in which phases lie; `files` and `lock` are the ledger's own."""

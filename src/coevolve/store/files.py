@@ -13,7 +13,7 @@ from pathlib import Path
 from weakref import WeakSet
 
 from coevolve.core.errors import LedgerError, UserError
-from coevolve.core.files import replace_file
+from coevolve.core.files import replace_file, settle
 
 PATIENCE_S = 0.5
 """How long a writer tries: somebody who looks whether a run is going on holds the lock shortly."""
@@ -30,15 +30,6 @@ def write(path: Path, data: bytes) -> None:
             f"cannot write {path}: {error.strerror}; make room or give access, and run it again: "
             "what is recorded stays"
         ) from error
-
-
-def settle(folder: Path) -> None:
-    """Make the names in a folder last through a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from coevolve.core.disk import SPARE, size_of, want_room
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 from coevolve.core.rollout import Value
@@ -25,7 +26,12 @@ Kind = TypeVar("Kind", bound=Value)
 
 
 def give(folder: Path, job: Value) -> None:
-    """Say what is to be done in a folder."""
+    """Say what is to be done in a folder, if there is room for it: as much as the largest of those
+    beside it took, and before the first, three times the policy that it begins with."""
+    others = [one for one in folder.parent.glob("*/stage") if one.parent != folder]
+    begun = 3 * size_of([Path(name)]) if (name := getattr(job, "policy", "")) else 0
+    needed = size_of(others) or (begun if Path(name).exists() else 0)
+    want_room(folder.parent, SPARE + needed, f"coevolve resume {folder.parents[1]}")
     replace_file(folder / JOB, job.model_dump_json(indent=1).encode("utf-8"))
 
 

@@ -17,10 +17,12 @@ from typing import Literal, NamedTuple
 import pyarrow
 from pyarrow import parquet
 
-from coevolve.core.errors import UserError
+from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.splits import Split
+from coevolve.store.ledger import Ledger
 from coevolve.store.paths import Paths
 from coevolve.store.rollouts import SCHEMA
+from coevolve.store.seals import Sums, damages
 
 Source = Literal["train", "dev", "probe", "gate"]
 VISIBLE = (Split.TRAIN, Split.DEV)
@@ -80,15 +82,48 @@ def version_folders(folder: Path) -> list[tuple[int, Path]]:
     return Paths(folder).versions()
 
 
-def sound(parts: Iterable[Part], thoroughly: bool = False) -> tuple[list[Part], list[Broken]]:
-    """The same parts without the files that cannot be read; `thoroughly` reads them to the end."""
-    whole, broken = [], []
+def sound(
+    folder: Path, parts: Iterable[Part], thoroughly: bool = False
+) -> tuple[list[Part], list[Broken]]:
+    """The same parts without the files that cannot be read, or are not what was recorded;
+    `thoroughly` reads them to the end."""
+    whole, broken, parts = [], [], list(parts)
+    changed = spoiled(folder, [file for part in parts for file in part.files])
     for part in parts:
-        reasons = {file: problem(file, thoroughly) for file in part.files}
+        reasons = {file: changed.get(file) or problem(file, thoroughly) for file in part.files}
         broken += [Broken(file, reason) for file, reason in reasons.items() if reason]
         if files := tuple(file for file, reason in reasons.items() if not reason):
             whole.append(part._replace(files=files))
     return whole, broken
+
+
+def sums_of(folder: Path) -> Sums:
+    """The seals of a run; none for a folder without a record that can be read."""
+    try:
+        with Ledger.open(folder, broken=True, read_only=True) as ledger:
+            return ledger.sums()
+    except LedgerError:
+        return {}
+
+
+def gone(folder: Path, splits: Iterable[Split] = VISIBLE) -> list[Broken]:
+    """Files of the named splits that are recorded and not there."""
+    lost = [folder / path for path in sums_of(folder) if path.endswith(".parquet")]
+    lost = [file for file in lost if not file.exists()]
+    wanted = set(splits)
+    patterns = [str(place / name) for *_, split, place, name in places(folder) if split in wanted]
+    return [Broken(file, "is gone") for file in lost if any(map(file.match, patterns))]
+
+
+def spoiled(folder: Path, files: Iterable[Path], below: Path | None = None) -> dict[Path, str]:
+    """Which of some files, or of all rollouts below a place, are not what was recorded, and why."""
+    wanted, known = set(files), Sums()
+    for path, value in sums_of(folder).items():
+        file = folder / path
+        of_place = below is not None and file.is_relative_to(below) and file.suffix == ".parquet"
+        if file in wanted or of_place:
+            known[path] = value
+    return {folder / one.path: one.what for one in damages(folder, known)}
 
 
 def problem(file: Path, thoroughly: bool = False) -> str:

@@ -10,7 +10,8 @@ anywhere else, so a run that was moved or copied is as good as it was.
 
 Event 1 is `created` and holds the configuration. A phase gives two events: `began`, once for each
 try, and `phase` with its result, once for good. `asked` and `answered` belong to approval.py.
-`done`, `stopped` and `failed` end a run until it goes on. All else is a note.
+`sealed` holds a hash of every file that came since the one before. `done`, `stopped` and `failed`
+end a run until it goes on. All else is a note.
 
 Invariant: an event is recorded, whole and for good, or it did not happen. Each carries a hash of
 all before it; one that does not fit, and all that follow it, are named and never used.
@@ -25,12 +26,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
+from coevolve.core.disk import disk_trouble
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.store import events
 from coevolve.store.database import Database
 from coevolve.store.events import NO_NOTES, Event, State, payload_of, refuse_place
 from coevolve.store.files import WriterLock, alone, write
+from coevolve.store.jobs import JOB
 from coevolve.store.payload import LARGE, decode, differences, encode, small_members
+from coevolve.store.seals import Damage, Sums, damages, new_sums
 
 
 class Ledger:
@@ -113,11 +117,15 @@ class Ledger:
         self._database.want_access()
         with self._lock.hold():
             self.mend()
+            self.check_files()
             try:
                 yield
             except BaseException as error:
                 with suppress(LedgerError):
                     self.note_end(error)
+                line = disk_trouble(error, self.folder, f"coevolve resume {self.folder}")
+                if line and isinstance(error, Exception):
+                    raise LedgerError(line) from error
                 raise
 
     def note_end(self, error: BaseException) -> None:
@@ -141,6 +149,7 @@ class Ledger:
                 started, clock = now(), time.monotonic()
                 self._working = clock
                 payload = work()
+                self.seal()
                 self.append(
                     "phase", payload, place=place, phase=name, once=once,
                     started=started, seconds=time.monotonic() - clock,
@@ -151,6 +160,42 @@ class Ledger:
             assert event is not None
             return event.payload
 
+    def seal(self, again: Path | None = None) -> None:
+        """Record what the files are that have come since, or were made again below a place."""
+        if found := new_sums(self.folder, self.sums(), again):
+            self.append("sealed", {"files": found})
+
+    def sums(self) -> Sums:
+        """What every sealed file was when it was last sealed."""
+        found: Sums = {}
+        for event in self.events("sealed"):
+            found |= event.payload["files"]
+        return found
+
+    def damages(self, below: Path | None = None) -> list[Damage]:
+        """The files that are not what they were, below a place or everywhere."""
+        sums, place = self.sums(), below or self.folder
+        return damages(
+            self.folder,
+            {path: sums[path] for path in sums if (self.folder / path).is_relative_to(place)},
+        )
+
+    def clear(self, place: Path) -> list[Path]:
+        """Remove the files below a place that are not what they were, for them to be made again;
+        what they are made from must be whole."""
+        found = self.damages(place)
+        if lost := [one for one in found if self.folder / one.path == place / JOB]:
+            raise LedgerError(lost[0].words(self.folder))
+        for one in found:
+            (self.folder / one.path).unlink(missing_ok=True)
+        return [self.folder / one.path for one in found]
+
+    def check_files(self) -> None:
+        """Refuse to go on from files that are not what they were."""
+        if bars := [one for one in self.damages() if one.bars]:
+            more = f" ({len(bars)} such files: coevolve fsck {self.folder})" if bars[1:] else ""
+            raise LedgerError(bars[0].words(self.folder) + more)
+
     def recorded(self, place: str, name: str) -> dict[str, Any] | None:
         """What came of a phase, if it is over."""
         event = self.find(f"phase/{place}/{name}")
@@ -160,6 +205,8 @@ class Ledger:
         """Record anything else: a warning, a budget, or that the run is done or stopped."""
         if kind in NO_NOTES:
             raise LedgerError(f"{kind!r} is recorded by what it is about, not as a note")
+        if kind in ("done", "stopped"):
+            self.seal()
         event = self.append(kind, facts, place=place)
         assert event is not None
         return event
@@ -266,17 +313,23 @@ class Ledger:
 
     def mend(self, once: str | None = None) -> list[Path]:
         """Write again the phases for people that are missing or damaged, and say which."""
-        mended = []
+        stale = self.stale(once)
+        for path, data in stale.items():
+            self._database.want_access()
+            write(path, data)
+        return list(stale)
+
+    def stale(self, once: str | None = None) -> dict[Path, bytes]:
+        """The phases for people that are missing or damaged, as they should be."""
+        found = {}
         for path, data in events.copies(self._database, self.folder, once).items():
             try:
                 whole = path.read_bytes() == data
             except OSError:
                 whole = False
             if not whole:
-                self._database.want_access()
-                write(path, data)
-                mended.append(path)
-        return mended
+                found[path] = data
+        return found
 
     def event(self, row: sqlite3.Row) -> Event:
         file = self._database.file

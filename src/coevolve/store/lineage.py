@@ -7,7 +7,7 @@ Invariant: it follows from the plan and the recorded phases alone, whenever they
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from coevolve.core.errors import LedgerError
+from coevolve.core.errors import LedgerError, UserError
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.falls import Fall, falls
 from coevolve.harness.budget import Spent
@@ -85,6 +85,8 @@ class Lineage:
     """All versions of a run."""
 
     plan: Plan
+    file: str = "ledger.db"
+    """Of the record."""
     begin: Begin | None = None
     base: Scores | None = None
     noise: Noise | None = None
@@ -95,14 +97,20 @@ class Lineage:
     def take(self, event: Event) -> Phase:
         """Add what a phase has recorded; the same again changes nothing."""
         place, name = event.place or "", event.phase or ""
+        where = f"event {event.number} ({place} {name}) of {self.file}"
+        phase = phase_of(name, event.payload, where)
         kind, _, number = place.partition("/")
-        phase = phase_of(name, event.payload, f"event {event.number} ({place} {name})")
-        if kind == "versions":
-            self.of_version(int(number), phase)
-        elif kind == "generations":
-            self.of_generation(int(number), name, phase)
-        else:
-            setattr(self, name, phase)
+        try:
+            if kind == "versions":
+                self.of_version(int(number), phase)
+            elif kind == "generations":
+                self.of_generation(int(number), name, phase)
+            elif name in ("begin", "base", "noise", "final"):
+                setattr(self, name, phase)
+            else:
+                raise ValueError(f"{name} is no phase of {place}")
+        except (ValueError, IndexError) as error:
+            raise LedgerError(f"{where}: what comes before it is lost ({error})") from None
         return phase
 
     def of_version(self, number: int, phase: Phase) -> None:
@@ -121,7 +129,7 @@ class Lineage:
 
     def of_generation(self, number: int, name: str, phase: Phase) -> None:
         if number > len(self.generations) + 1:
-            raise LedgerError(f"generation {number} is recorded, and those before it are not")
+            raise IndexError(f"no generation {number - 1}")
         while len(self.generations) <= number:
             self.generations.append(Generation(len(self.generations)))
         found = self.generations[number]
@@ -262,11 +270,11 @@ class Lineage:
 
 def lineage_of(ledger: Ledger) -> Lineage:
     """The lineage that a ledger records."""
-    return fold(plan_of(ledger), ledger.events("phase"))
+    return fold(plan_of(ledger), ledger.events("phase"), str(ledger.folder / "ledger.db"))
 
 
-def fold(plan: Plan, events: Iterable[Event]) -> Lineage:
-    found = Lineage(plan)
+def fold(plan: Plan, events: Iterable[Event], file: str) -> Lineage:
+    found = Lineage(plan, file)
     for event in events:
         found.take(event)
     return found
@@ -282,4 +290,8 @@ def plan_of(ledger: Ledger) -> Plan:
         )
     for event in ledger.events("extended"):
         values = merged(values, event.payload)
-    return make_plan(values, str(ledger.folder / "ledger.db"))
+    file = ledger.folder / "ledger.db"
+    try:
+        return make_plan(values, f"event 1 (created) of {file}")
+    except UserError as error:
+        raise LedgerError(f"{error}: it was recorded by another coevolve, or changed") from None

@@ -12,6 +12,7 @@ import pyarrow
 from pyarrow import parquet
 from pydantic_core import to_json
 
+from coevolve.core.files import settle
 from coevolve.core.rollout import Rollout
 
 VERSION = "2"
@@ -81,8 +82,11 @@ def write(rollouts: Sequence[Rollout], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        parquet.write_table(table, partial, compression="zstd")
+        parquet.write_table(table, partial, compression="zstd", write_page_checksum=True)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
         os.replace(partial, path)
+        settle(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -92,4 +96,9 @@ def read(folder: Path) -> pyarrow.Table:
     files = sorted(folder.rglob("*.parquet"))
     if not files:
         return SCHEMA.empty_table()
-    return pyarrow.concat_tables([parquet.read_table(file, schema=SCHEMA) for file in files])
+    return pyarrow.concat_tables([read_file(file) for file in files])
+
+
+def read_file(file: Path) -> pyarrow.Table:
+    """The rollouts of a file, if its pages are what was written."""
+    return parquet.read_table(file, schema=SCHEMA, page_checksum_verification=True)

@@ -14,7 +14,7 @@ from coevolve.core.errors import UserError
 from coevolve.dashboard.web.table import Columns, Table
 from coevolve.evaluation.clusters import rate_by_task
 from coevolve.evaluation.statistics import Rate
-from coevolve.store.rollouts import SCHEMA
+from coevolve.store.rollouts import read_file
 
 PAGE = 50
 MOST_MEMBERS = 64
@@ -198,7 +198,6 @@ def natural(text: str) -> tuple[int, float, str]:
 def one(table: Table, name: str) -> dict[str, Any] | None:
     """All that is stored of a rollout; None if there is none of this name."""
     import pyarrow
-    from pyarrow import parquet
 
     place, _, row = name.rpartition("/")
     if place not in table.files or not row.isdecimal() or len(row) > 9:
@@ -209,7 +208,7 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
     if at is None:
         return None
     try:
-        (values,) = parquet.read_table(path, schema=SCHEMA).slice(int(row), 1).to_pylist()
+        (values,) = read_file(path).slice(int(row), 1).to_pylist()
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise UserError(f"{place}.parquet: {' '.join(str(error).split())[:200]}") from None
     same = (columns.version == columns.version[at]) & (columns.group == columns.group[at])

@@ -87,7 +87,7 @@ class Checkups:
 def behind(folder: Path, diagnostic: Diagnostic, version: int, limit: int) -> Answer:
     """The rollouts of a version behind a reading; opens the files of this version only."""
     parts = [part for part in parts_of(folder, (Split.TRAIN, Split.DEV)) if part.version == version]
-    whole, broken = sound(parts)
+    whole, broken = sound(folder, parts)
     evidence = Evidence(folder, whole, broken, [], [])
     sql = behind_sql(diagnostic, version, limit)
     if not diagnostic.built_in:

@@ -20,7 +20,7 @@ from coevolve.diagnostics.views import pattern, quoted
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.store.cells import SAME
-from coevolve.store.layout import Broken, Part, parts_of, problem
+from coevolve.store.layout import Broken, Part, parts_of, problem, spoiled
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -152,6 +152,9 @@ class Table:
             self.marks = now
             known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
             fresh = [(part, file) for part in parts for file in part.files if file not in known]
+            changed = spoiled(self.folder, [file for _, file in fresh])
+            self.broken += [Broken(file, why) for file, why in changed.items()]
+            fresh = [(part, file) for part, file in fresh if file not in changed]
             for start in range(0, len(fresh), TOGETHER):
                 self.add(fresh[start : start + TOGETHER])
             self.seen, self.ready = stamp, True

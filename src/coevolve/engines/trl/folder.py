@@ -131,7 +131,7 @@ class StageFolder:
     def complete(self, step: int, updates: int, good: bool) -> None:
         """Mark a checkpoint as whole; `good` tells whether the watch was calm."""
         checkpoint = self.checkpoints / f"checkpoint-{updates}"
-        settle(checkpoint)
+        settle(checkpoint, deep=True)
         write(checkpoint / COMPLETE, json.dumps({"step": step, "good": good}))
 
     def rotate(self) -> None:
@@ -208,7 +208,7 @@ class StageFolder:
             told = read(partial / ADAPTER)
             told["base_model_name_or_path"] = anywhere(told["base_model_name_or_path"])
             write(partial / ADAPTER, json.dumps(told, indent=2))
-        settle(partial)
+        settle(partial, deep=True)
         shutil.rmtree(self.policy, ignore_errors=True)
         partial.rename(self.policy)
 
