@@ -69,7 +69,7 @@ def failing(error: int, call: int, real: Callable[..., Any]) -> Callable[..., An
 
 ERRORS = [
     "ENOSPC", "EIO",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("EDQUOT", "EROFS", "ESTALE", "EACCES")),
+    *(pytest.param(one, marks=pytest.mark.slow) for one in ("EDQUOT", "EROFS", "ESTALE", "EACCES")),
 ]  # fmt: skip
 
 

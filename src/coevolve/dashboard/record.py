@@ -183,7 +183,7 @@ def read_steps(record: Record, number: int) -> list[dict[str, float]]:
     """The metrics of every step of a version; a line that was cut off is left out, and said."""
     path = record.paths.version(number) / "stage" / "steps.jsonl"
     found: list[dict[str, float]] = []
-    if changed := spoiled(record.folder, [path] if path.is_file() else []):
+    if changed := spoiled(record.folder, [path]):
         record.trouble(f"{path.relative_to(record.folder)} cannot be read: {changed[path]}")
         return found
     try:

@@ -70,18 +70,17 @@ def row_of(node: Node) -> Row:
 
 def step_files(folder: Path) -> list[tuple[int, Path]]:
     """Where the metrics of each version lie, if it has any."""
-    found = [
+    return [
         (version, (place if (place / "stage.json").is_file() else place / "stage") / "steps.jsonl")
         for version, place in version_folders(folder)
     ]
-    return [(version, file) for version, file in found if file.is_file()]
 
 
 def steps_of(folder: Path, without: Collection[Path] = ()) -> list[Row]:
     """The metrics of all steps of all versions; a line that was cut off ends its file."""
     found = []
     for version, file in step_files(folder):
-        if file in without:
+        if file in without or not file.is_file():
             continue
         for line in file.read_text("utf-8", "replace").splitlines():
             try:
