@@ -123,7 +123,8 @@ def spoiled(folder: Path, files: Iterable[Path], below: Path | None = None) -> d
         of_place = below is not None and file.is_relative_to(below) and file.suffix == ".parquet"
         if file in wanted or of_place:
             known[path] = value
-    return {folder / one.path: one.what for one in damages(folder, known)}
+    found = damages(folder, known, read_again=False)
+    return {folder / one.path: one.what for one in found}
 
 
 def problem(file: Path, thoroughly: bool = False) -> str:
