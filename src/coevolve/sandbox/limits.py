@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from coevolve.core.rollout import Value
+from coevolve.sandbox import seccomp
 
 Stop = Literal["ok", "time", "memory", "output", "processes", "killed"]
 """Why a program stopped: by itself (`ok`, whatever its exit code), by a limit, or by a signal."""
@@ -37,6 +38,7 @@ class Limits(Value):
             "kind": kind,
             "output_bytes": self.output_kb << 10,
             "file_bytes": self.file_mb << 20,
+            "calls": seccomp.narrower(kind == "judge"),
         }
 
 

@@ -138,8 +138,9 @@ def run_tests(
     *,
     cpu_s: int = 60,
     trace: bool = False,
+    brief: bool = False,
 ) -> Tested:
-    """Run all tests of some files, or only those named."""
+    """Run all tests of some files, or only those named; `brief`, without the reasons."""
     secret = secrets.token_hex(16)
     request = {
         "secret": secret,
@@ -148,6 +149,7 @@ def run_tests(
         "files": test_files,
         "ids": ids,
         "trace": trace,
+        "brief": brief,
     }
     ran = perform("tests", tree, request, limits_of(cpu_s, WALL * cpu_s))
     try:

@@ -1,25 +1,27 @@
 """The verdict on a repository that a policy has worked on, by tests that it never saw.
 
 Invariant: tests, and all that decides how they run, are the original ones, whatever was done to
-them. The code under test runs in the process that tests it, so what is believed is only what a lie
-would have to get right in every part: each test's own report behind a secret word, the report of a
-test that must fail, and an end that fits.
+them. The code under test runs in the process that tests it, so no report from there is proof. What
+is believed is only what a lie would have to get right in every part: a report for each test, an end
+that fits, and failures of canaries that nothing tells from the tests beside them.
 """
 
-import secrets
+import random
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from coevolve.core.errors import DomainError
 from coevolve.core.rollout import Outcome
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
 from coevolve.domains import simple
 from coevolve.domains.swe.box import run_tests
+from coevolve.domains.swe.canary import Function, Planted, canaries, plant, sound
 from coevolve.domains.swe.notice import files_of
 from coevolve.domains.swe.places import SETTINGS, is_made, is_protected
-from coevolve.domains.swe.repository import Repository, repository
+from coevolve.domains.swe.repository import Repository, function_of, repository
 from coevolve.domains.swe.source import Tree
 from coevolve.domains.swe.work import unfold
 
@@ -37,6 +39,10 @@ FAILURES: dict[str, str] = {
 WEIGHTS = {"tests": 0.3, "solved": 0.7}
 AGAIN = 5
 """Tests that passed before and fail now are run once more if there are so few."""
+GROUPS, COPIES = 4, 3
+"""Hidden tests that have canaries in a run, as many others, and canaries of each."""
+NEAR = 20
+"""Other tests that are run beside the hidden ones when these are run again."""
 KEPT = 512
 
 
@@ -131,38 +137,96 @@ def restored(known: Repository, tree: Tree) -> Tree:
     return {**{name: data for name, data in code.items() if not is_made(name)}, **tests}
 
 
-def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Checked:
-    """Run every test that can be relied on, with a test among them that must fail."""
-    word = secrets.token_hex(6)
-    folder = fail[0].partition("::")[0].rpartition("/")[0]
-    path = f"{folder}/test_{word}.py".removeprefix("/")
-    canary = (
-        f"def test_a{word}():\n    assert [{word!r}] == []\n\n\ndef test_b{word}():\n    pass\n"
-    )
-    must_fail, must_pass = f"{path}::test_a{word}", f"{path}::test_b{word}"
-    ids = sorted([*known.tests, must_fail, must_pass])
-    whole = {**restored(known, tree), path: canary.encode()}
+class Trial(NamedTuple):
+    """What a run of tests with canaries among them has shown."""
+
+    passed: frozenset[str]
+    failed: Mapping[str, str]
+    broken: str
+    """Why files could not be read as tests, empty if all could."""
+    verdict: Checked | None
+    """The verdict, where the run decides it alone."""
+
+
+def put_to_test(known: Repository, tree: Tree, tests: list[str], hidden: list[str]) -> Trial:
+    """Run some tests, with canaries of some of them drawn only now."""
+    rng = random.SystemRandom()
+    planted = plant(known.tree, pick(known, tests, hidden, rng), rng)
+    turned = planted.ids(rng.sample(tests, len(tests)))
+    now = {test: planted.now(test) for test in tests}
+    ids = sorted([*(name for names in now.values() for name in names), *turned])
+    whole = {**restored(known, tree), **planted.files}
     tested = run_tests(whole, files_of(ids), ids, cpu_s=known.limit_cpu_s)
-    if tested.stop != "ok":
-        return Checked("time", reason=f"stopped by its limit: {tested.stop}")
-    if must_fail in tested.passed:
-        return Checked("tampered", reason="a test that must fail was said to pass")
-    passed = tested.passed & set(known.tests)
+    passed = frozenset(test for test, names in now.items() if tested.passed.issuperset(names))
+    before = {name: test for test, names in now.items() for name in names}
+    failed = {before.get(name, name): message for name, message in tested.failed.items()}
     first = next(iter(tested.broken.values()), "")
-    if tested.ended is None or must_fail not in tested.failed or must_pass not in tested.passed:
-        return Checked("broken", reason=first or "the tests never came to their end")
-    fixed = len(passed & set(fail))
-    lost = sorted(set(known.tests) - set(fail) - passed)
+    both = [name for name, test in turned.items() if test in passed and name in tested.passed]
+    missing = turned.keys() - tested.passed - tested.failed.keys()
+    verdict = None
+    if tested.stop != "ok":
+        verdict = Checked("time", reason=f"stopped by its limit: {tested.stop}")
+    elif both and not contrary(known, planted, both):
+        verdict = Checked("tampered", reason="a test and its contrary were both said to pass")
+    elif tested.ended is None or (missing and not first):
+        verdict = Checked("broken", reason=first or "the tests never came to their end")
+    return Trial(passed, failed, first, verdict)
+
+
+def contrary(known: Repository, planted: Planted, names: list[str]) -> bool:
+    """Whether some canaries pass in the repository as it was, too, and so say nothing."""
+    whole = {**known.tree, **planted.files}
+    return run_tests(whole, files_of(names), names, cpu_s=known.limit_cpu_s).passed >= set(names)
+
+
+def pick(
+    known: Repository, tests: list[str], hidden: list[str], rng: random.Random
+) -> dict[str, list[Function]]:
+    """Canaries for a run: of some hidden tests, and of some others."""
+    made = sound(known.name)
+    groups = ({function_of(test) for test in hidden}, {function_of(test) for test in tests})
+    heads: list[str] = []
+    for group in groups:
+        choice = sorted((group & made.keys()) - set(heads))
+        heads += rng.sample(choice, min(GROUPS, len(choice)))
+    if not heads:
+        raise DomainError(
+            f"no test of {known.name} can be turned round, so nothing shows whether results are "
+            "forged; take a source with assertions in its tests"
+        )
+    return {
+        head: [
+            canaries(known, head)[at] for at in rng.sample(made[head], min(COPIES, len(made[head])))
+        ]
+        for head in heads
+    }
+
+
+def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Checked:
+    """Run every test that can be relied on."""
+    tests = list(known.tests)
+    trial = put_to_test(known, tree, tests, fail)
+    if trial.verdict:
+        return trial.verdict
+    fixed = len(trial.passed & set(fail))
+    lost = sorted(set(tests) - set(fail) - trial.passed)
     if 0 < len(lost) <= AGAIN:
-        again = run_tests(whole, files_of(lost), lost, cpu_s=known.limit_cpu_s)
+        again = put_to_test(known, tree, sorted([*lost, *fail]), fail)
+        if again.verdict and again.verdict.failure == "tampered":
+            return again.verdict
         lost = [name for name in lost if name not in again.passed]
-    if tested.broken and not fixed:
-        return Checked("broken", 0, len(lost), first)
+    if trial.broken and not fixed:
+        return Checked("broken", 0, len(lost), trial.broken)
     if fixed < len(fail):
-        missing = next(name for name in fail if name not in passed)
-        return Checked("still_failing", fixed, len(lost), said(tested.failed, missing))
+        missing = next(name for name in fail if name not in trial.passed)
+        return Checked("still_failing", fixed, len(lost), said(trial.failed, missing))
     if lost:
-        return Checked("regression", fixed, len(lost), said(tested.failed, lost[0]))
+        return Checked("regression", fixed, len(lost), said(trial.failed, lost[0]))
+    if len({function_of(test) for test in fail}) < GROUPS:  # few to guess: they are drawn again
+        others = random.SystemRandom().sample(tests, min(NEAR, len(tests)))
+        trial = put_to_test(known, tree, sorted({*fail, *others}), fail)
+        if trial.verdict or not trial.passed.issuperset(fail):
+            return trial.verdict or Checked("still_failing", 0, 0, "not when it was run again")
     return Checked(None, fixed)
 
 

@@ -126,6 +126,7 @@ def prepared() -> tuple[list[str], list[object]]:
     words = ["-q", "-p", "no:cacheprovider", "-p", "no:doctest", "-W", "ignore"]
     words += ["-c", "/dev/null", "--rootdir", root, "--import-mode", "append"]
     words += ["--continue-on-collection-errors", "--basetemp", "/tmp/pytest"]
+    words += ["--tb", "no"] if request["brief"] else []
     return [*words, *request["files"]], plugins
 
 
