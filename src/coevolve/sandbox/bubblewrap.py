@@ -1,10 +1,12 @@
 """The wall: the command line that starts a process with nothing but a system to read.
 
 Invariant: what runs behind it sees no network, no file of this machine beyond the system and the
-interpreter, no process but its own, and an environment of three variables.
+interpreter, no process but its own, and an environment of three variables. Where the wall cannot be
+had, nothing runs unless the user has said that it may run without one.
 """
 
 import os
+import platform
 import shutil
 import sys
 from functools import cache
@@ -14,6 +16,7 @@ from typing import Literal
 from coevolve.core.errors import SandboxError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
+from coevolve.sandbox import seccomp
 
 SETTING = "COEVOLVE_SANDBOX"
 """Environment variable: bubblewrap (the default) or none."""
@@ -22,6 +25,8 @@ PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
 LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 ETC = ("/etc/ld.so.cache", "/etc/alternatives")
+KEPT = ("self", "thread-self", "mounts", "net", "cpuinfo", "meminfo", "stat", "uptime", "loadavg")
+"""What a command sees in /proc beside its own processes."""
 STRANGERS = 1 << 30
 """User ids from here on belong to nobody; a worker of root runs under one of its own."""
 
@@ -51,13 +56,34 @@ def program() -> str:
     """Where bubblewrap is; refuses to go on without it."""
     found = shutil.which("bwrap")
     if found is None:
-        raise UserError(
-            "this runs code that a model wrote, in a sandbox that needs bubblewrap, which is not "
-            "installed: apt-get install bubblewrap (dnf, pacman, apk: the same name). To run such "
-            f"code on this machine without any wall, say so: {SETTING}=none in the environment, or "
-            'sandbox = "none" in the file of a run'
+        raise refusal(
+            "needs bubblewrap, which is not installed: apt-get install bubblewrap (dnf, pacman, "
+            "apk: the same name)"
+        )
+    if seccomp.program() is None:
+        raise refusal(
+            f"needs a filter of system calls, and those of a {platform.machine()} are not known"
         )
     return found
+
+
+def refusal(problem: str) -> UserError:
+    """Why no code of a model runs here, what a missing wall would mean, and how to do without."""
+    return UserError(
+        f"this runs code that a model wrote, in a sandbox that {problem}. To run such code on this "
+        f"machine without any wall, say so: {SETTING}=none in the environment, or sandbox = "
+        '"none" in the file of a run. It then has your files, your network and your processes; '
+        "only limits on time, memory, files, output and system calls are left"
+    )
+
+
+def no_namespaces(said: str) -> UserError:
+    """What to say where bubblewrap is there and cannot do its work."""
+    return refusal(
+        f"cannot be made here{said}. A container must allow user namespaces (docker run "
+        "--security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
+        "on Ubuntu sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+    )
 
 
 def stranger(slot: int) -> int:
@@ -84,6 +110,7 @@ def command(
     else:
         words += ["--unshare-user", "--disable-userns"]
     words += system()
+    words += small_proc() if binds else []
     words += ["--perms", "1777", "--size", str(space_mb << 20), "--tmpfs", "/tmp"]
     for bind in binds:
         words += [*parents(bind.target)]
@@ -107,7 +134,22 @@ def system() -> list[str]:
     prefix = os.path.realpath(sys.base_prefix)
     if not prefix.startswith("/usr"):
         words += [*parents(prefix), "--ro-bind", prefix, prefix]
-    return [*words, "--proc", "/proc", "--dev", "/dev"]
+    return [*words, "--dev", "/dev", "--ro-bind", "/dev/null", "/dev/zero"]
+    # /dev/zero, mapped and shared, is memory that no limit knows
+
+
+@cache
+def small_proc() -> list[str]:
+    """Processes, for commands that need to see their own; little of what the kernel tells besides.
+    Programs have none of it."""
+    words = ["--proc", "/proc"]
+    for name in sorted(os.listdir("/proc")):
+        path = f"/proc/{name}"
+        if name.isdigit() or name in KEPT or os.path.islink(path):
+            continue
+        over = ["--perms", "0555", "--tmpfs"] if os.path.isdir(path) else ["--ro-bind", "/dev/null"]
+        words += [*over, path]
+    return words
 
 
 def parents(path: str) -> list[str]:

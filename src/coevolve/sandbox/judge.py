@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from coevolve.core.errors import SandboxError
 from coevolve.sandbox.codec import decode
 from coevolve.sandbox.limits import STOPS, Limits, Ran, Returned
+from coevolve.sandbox.meter import Over
 from coevolve.sandbox.pool import pool
 from coevolve.sandbox.process import Gone, Late, Worker
 
@@ -26,6 +27,8 @@ class Program:
     def __init__(self, worker: Worker, source: str, limits: Limits) -> None:
         self.worker, self.limits = worker, limits
         self.alive = True
+        self.meter = worker.meter(limits)
+        worker.channel.look = self.meter.look
         self.problem = ""
         """Why it does not compile, once it was tried; empty if it does."""
         job = {**limits.job("judge"), "source": source.encode("utf-8", "surrogatepass")}
@@ -61,15 +64,17 @@ class Program:
             return DEAD, ""
         try:
             deadline = self.deadline()
+            self.meter.runs += 1
             self.worker.channel.send(request, deadline)
             head, _, data = self.hear(deadline).partition(b"\n")
             stop, code, wall_us, cpu_us, *sizes = map(int, head.split())
             name, seconds, cpu_s = STOPS[stop], wall_us / 1e6, cpu_us / 1e6
             if len(sizes) != 3 or min(sizes) < 0 or sum(sizes) != len(data):
                 raise Gone
-        except Late:
+        except (Late, Over) as ending:
             self.alive = False
-            return DEAD.model_copy(update={"stop": "time"}), ""
+            stopped = ending.stop if isinstance(ending, Over) else "time"
+            return DEAD.model_copy(update={"stop": stopped}), ""
         except (Gone, ValueError, IndexError, OverflowError):
             self.alive = False
             return DEAD, ""

@@ -8,19 +8,20 @@ from coevolve.core.rollout import Value
 from coevolve.sandbox import seccomp
 
 Stop = Literal["ok", "time", "memory", "output", "processes", "killed"]
-"""Why a program stopped: by itself (`ok`, whatever its exit code), by a limit, or by a signal."""
+"""Why a program stopped: by itself (`ok`, whatever its exit code), by a limit, or by a signal.
+Files that are too many count as `output`."""
 STOPS: tuple[Stop, ...] = ("ok", "time", "memory", "output", "processes", "killed")
 
 
 class Limits(Value):
-    """What one run of a program may use. Every process it starts is held to the same numbers."""
+    """What one run of a program may use, with all processes that it starts."""
 
     cpu_s: int = Field(default=2, ge=1, le=3_600)
-    """Processor time of each process, in whole seconds."""
+    """Processor time, in whole seconds."""
     wall_s: float = Field(default=10.0, gt=0, le=7_200)
     """Time on the clock until the whole tree of processes is killed."""
     memory_mb: int = Field(default=512, ge=64, le=1_048_576)
-    """Address space of each process."""
+    """Memory of all processes and of all files in /tmp together; address space of each process."""
     processes: int = Field(default=16, ge=1, le=4_096)
     """Processes and threads at one time, the first included."""
     output_kb: int = Field(default=1_024, ge=1, le=1_048_576)
@@ -30,6 +31,8 @@ class Limits(Value):
     open_files: int = Field(default=64, ge=16, le=65_536)
     space_mb: int = Field(default=64, ge=1, le=65_536)
     """All files in /tmp together."""
+    files: int = Field(default=2_000, ge=16, le=1_048_576)
+    """Number of files and folders in /tmp."""
 
     def job(self, kind: str) -> dict[str, Any]:
         """These limits as the beginning of a job for a worker."""

@@ -14,14 +14,17 @@ import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import SandboxError
+from coevolve.core.errors import SandboxError, UserError
 from coevolve.sandbox import bubblewrap, seccomp
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
+from coevolve.sandbox.limits import Limits
+from coevolve.sandbox.meter import LOOK_S, Meter
 
 LEFT_OUT = "from coevolve"
 ABOVE = 100
@@ -52,6 +55,8 @@ class Channel:
 
     def __init__(self, inward: int, outward: int) -> None:
         self.inward, self.outward = inward, outward
+        self.look: Callable[[], None] | None = None
+        """What to do every now and then while waiting for an answer."""
         os.set_blocking(inward, False)
         os.set_blocking(outward, False)
 
@@ -81,7 +86,7 @@ class Channel:
     def exactly(self, count: int, deadline: float) -> bytes:
         parts = []
         while count:
-            wait(self.outward, select.POLLIN, deadline)
+            wait(self.outward, select.POLLIN, deadline, self.look)
             try:
                 part = os.read(self.outward, min(count, 1 << 20))
             except BlockingIOError:
@@ -93,13 +98,18 @@ class Channel:
         return b"".join(parts)
 
 
-def wait(file: int, event: int, deadline: float) -> None:
+def wait(file: int, event: int, deadline: float, look: Callable[[], None] | None = None) -> None:
     """Until a file is ready; raises at the deadline."""
     poll = select.poll()
     poll.register(file, event)
-    left = deadline - time.monotonic()
-    if left <= 0 or not poll.poll(left * 1000):
-        raise Late
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Late
+        if poll.poll(1000 * (min(left, LOOK_S) if look else left)):
+            return
+        if look:
+            look()
 
 
 @cache
@@ -162,6 +172,8 @@ class Worker:
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         self.errors = self.process.stderr.fileno()
         self.handle = -1
+        self.space: int | None = None
+        """The sandbox's /tmp, once it is watched."""
         try:
             self.channel.write(code(), time.monotonic() + START_S)
             self.inner = self.find(heard) if self.walled else self.process.pid
@@ -169,8 +181,10 @@ class Worker:
         except (OSError, Gone, Late):
             problem = self.said()
             self.end()
+            if self.walled:
+                raise bubblewrap.no_namespaces(problem) from None
             raise SandboxError(f"a sandbox died while it was started{problem}") from None
-        except SandboxError:
+        except UserError:
             self.end()
             raise
         finally:
@@ -183,7 +197,7 @@ class Worker:
             ready, _, _ = select.select([heard], [], [], max(0.0, deadline - time.monotonic()))
             part = os.read(heard, 4096) if ready else b""
             if not part:
-                raise SandboxError(f"bubblewrap did not start{self.said()}")
+                raise bubblewrap.no_namespaces(self.said())
             told += part
         return int(json.loads(told)["child-pid"])
 
@@ -196,13 +210,24 @@ class Worker:
             pass
         problem = self.said()
         self.end()
-        raise SandboxError(f"a sandbox did not start{problem}")
+        raise (
+            bubblewrap.no_namespaces(problem)
+            if self.walled
+            else SandboxError(f"a sandbox did not start{problem}")
+        )
 
     def said(self) -> str:
         """What came over standard error, to put behind a message."""
         ready, _, _ = select.select([self.errors], [], [], 1.0)
         words = os.read(self.errors, 4096).decode("utf-8", "replace").strip() if ready else ""
         return f": {words}" if words else ""
+
+    def meter(self, limits: Limits) -> Meter:
+        """What watches this worker, and all that it starts."""
+        if self.walled and self.space is None:
+            with suppress(OSError):
+                self.space = os.open(f"/proc/{self.inner}/root/tmp", os.O_PATH)
+        return Meter(self.inner, self.space, limits)
 
     def kill(self) -> None:
         """Kill the worker and with it everything that lives in its tree."""
@@ -235,6 +260,8 @@ class Worker:
                 pipe.close()
         if self.handle >= 0:
             os.close(self.handle)
+        if self.space is not None:
+            os.close(self.space)
         if self.folder:
             self.folder.cleanup()
         try:

@@ -10,8 +10,9 @@ from pathlib import PurePosixPath
 from coevolve.core.errors import SandboxError
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, Bind
 from coevolve.sandbox.limits import Limits, Ran, Stop
+from coevolve.sandbox.meter import LOOK_S, Meter, Over
 from coevolve.sandbox.pool import pool
-from coevolve.sandbox.process import Gone, Late, Worker
+from coevolve.sandbox.process import Gone, Late, Worker, wait
 
 SPACE_MB = Limits().space_mb
 
@@ -42,19 +43,24 @@ def run(
     }
     plain = not binds and limits.space_mb == SPACE_MB
     worker = pool().take() if plain else pool().start(limits.space_mb, binds)
+    meter = worker.meter(limits)
     began = time.monotonic()
     deadline = began + limits.wall_s
     texts = {worker.channel.outward: bytearray(), worker.errors: bytearray()}
     try:
         try:
             worker.give(job, deadline)
-            stop = listen(texts, limits.output_kb << 10, deadline) or rest(worker, deadline)
+            stop = listen(texts, limits.output_kb << 10, deadline, meter)
+            stop = stop or rest(worker, deadline, meter)
         except Late:
             stop = "time"
+        except Over as ending:
+            stop = ending.stop
         except Gone:
             raise SandboxError(f"a sandbox ended before its job began{worker.said()}") from None
     finally:
         code, cpu_s = worker.end()
+    cpu_s = max(cpu_s, meter.cpu_s)
     output, errors = (text.decode("utf-8", "replace") for text in texts.values())
     code = 128 - code if code > 128 else code
     return Ran(
@@ -75,18 +81,21 @@ def checked(name: str) -> str:
     return name
 
 
-def listen(texts: dict[int, bytearray], most: int, deadline: float) -> Stop | None:
+def listen(texts: dict[int, bytearray], most: int, deadline: float, meter: Meter) -> Stop | None:
     """Gather what is said over some files until all are closed; what ended it, if not that."""
     poll = select.poll()
     for file in texts:
         os.set_blocking(file, False)
         poll.register(file, select.POLLIN)
-    going = len(texts)
+    going, looked = len(texts), time.monotonic()
     while going:
-        left = deadline - time.monotonic()
-        ready = poll.poll(left * 1000) if left > 0 else []
-        if not ready:
+        now = time.monotonic()
+        if now >= deadline:
             return "time"
+        ready = poll.poll(min(deadline - now, LOOK_S) * 1000)
+        if now - looked > LOOK_S:
+            meter.look()
+            looked = now
         for file, _ in ready:
             part = os.read(file, 1 << 16)
             texts[file] += part[: most - len(texts[file])]
@@ -98,11 +107,13 @@ def listen(texts: dict[int, bytearray], most: int, deadline: float) -> Stop | No
     return None
 
 
-def rest(worker: Worker, deadline: float) -> Stop | None:
+def rest(worker: Worker, deadline: float, meter: Meter) -> Stop | None:
     """Wait for a command that closed its files and went on."""
-    poll = select.poll()
-    poll.register(worker.handle, select.POLLIN)
-    return None if poll.poll(max(0.0, deadline - time.monotonic()) * 1000) else "time"
+    try:
+        wait(worker.handle, select.POLLIN, deadline, meter.look)
+    except Late:
+        return "time"
+    return None
 
 
 def reason(code: int, cpu_s: float, errors: str, limits: Limits) -> Stop:

@@ -2,16 +2,17 @@
 comes out. No file of a repository is ever written on this machine.
 
 Invariant: the only packages that can be read in there are the repository and pytest, so no other
-version of a package gives its faults away.
+version of a package gives its faults away. What runs tests is read-only there.
 """
 
 import base64
 import binascii
-import glob
 import json
 import os
 import re
 import secrets
+import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files, requires
 from pathlib import Path, PurePosixPath
@@ -27,10 +28,25 @@ from coevolve.sandbox.limits import Limits, Ran, Stop
 from coevolve.sandbox.run import run
 
 ROOT = "/tmp/repository"
+PREFIX = os.path.realpath(sys.base_prefix)
 TOOLS = "/opt/tools"
 PATHS = (".", "src", "lib")
 """Where packages lie below a repository's root."""
-OTHERS = ("/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages")
+INSIDE = "/opt/inside"
+"""Where the programs of `inside` lie, out of reach of whatever runs."""
+PACKAGES = (
+    "site-packages",
+    "dist-packages",
+    "python-wheels",
+    "_bundled",
+    "_vendor",
+    "pkgs",
+    "envs",
+)
+"""Folders of a system that hold packages, also copies for pip's or setuptools' own use."""
+ARCHIVES = (".whl", ".egg", ".pyz")
+TEXTS = ("doc", "man", "locale", "icons", "fonts", "zoneinfo", "include", "src", "modules")
+"""Folders of a system that hold none."""
 WALL = 8
 """Time on the clock for each second of processor time, since others use the machine too."""
 MOST_CHANGED = 2_000
@@ -46,9 +62,12 @@ def binds() -> tuple[Bind, ...]:
         )
     nothing = cache_root() / "swe" / "nothing"
     nothing.mkdir(parents=True, exist_ok=True)
-    stdlib = Path(os.__file__).parent
-    hidden = {str(stdlib / "site-packages"), *(path for one in OTHERS for path in glob.glob(one))}
-    found = [Bind(source=nothing, target=path) for path in sorted(hidden) if os.path.isdir(path)]
+    found = [
+        Bind(source=nothing if os.path.isdir(path) else Path("/dev/null"), target=path)
+        for root in ("/usr", *([] if PREFIX.startswith("/usr/") else [PREFIX]))
+        for path in packages(root)
+    ]
+    found.append(Bind(source=Path(__file__).parent / "inside", target=INSIDE))
     for name in ("pytest", *needed_by("pytest")):
         for file in files(name) or ():
             top = file.parts[0]
@@ -59,6 +78,14 @@ def binds() -> tuple[Bind, ...]:
             if bind not in found:
                 found.append(bind)
     return tuple(found)
+
+
+def packages(root: str) -> Iterator[str]:
+    """All places below a folder where other versions of a package could be read."""
+    for place, folders, names in os.walk(root):
+        yield from (f"{place}/{name}" for name in folders if name in PACKAGES)
+        yield from (f"{place}/{name}" for name in names if name.endswith(ARCHIVES))
+        folders[:] = [name for name in folders if name not in (*PACKAGES, *TEXTS)]
 
 
 def needed_by(name: str) -> list[str]:
@@ -72,28 +99,21 @@ def needed_by(name: str) -> list[str]:
     return [re.split(r"[^\w.-]", line)[0] for line in wanted if ";" not in line]
 
 
-@cache
-def program(name: str) -> bytes:
-    return (Path(__file__).parent / "inside" / f"{name}.py").read_bytes()
-
-
 def perform(name: str, tree: Tree, request: dict[str, Any], limits: Limits) -> Ran:
     """Run one of the programs of `inside` on a tree."""
     folder = PurePosixPath(ROOT).name
     paths = [f"{ROOT}/{path}" for path in PATHS[1:]]
     return run(
-        [PYTHON, "-s", "-S", "-P", "-B", f"/tmp/{name}.py"],
+        [PYTHON, "-s", "-S", "-P", "-B", f"{INSIDE}/{name}.py"],
         stdin=json.dumps(request),
-        files={
-            f"{name}.py": program(name),
-            **{f"{folder}/{path}": data for path, data in tree.items()},
-        },
+        files={f"{folder}/{path}": data for path, data in tree.items()},
         binds=binds(),
         environment={
             "PATH": f"{os.path.dirname(PYTHON)}:/usr/bin:/bin",
             "PYTHONPATH": ":".join((TOOLS, ROOT, *paths)) if name == "shell" else TOOLS,
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "GIT_PAGER": "cat",
         },
         limits=limits,
@@ -110,6 +130,7 @@ def limits_of(cpu_s: int, wall_s: float) -> Limits:
         file_mb=32,
         open_files=256,
         space_mb=256,
+        files=20_000,
     )
 
 

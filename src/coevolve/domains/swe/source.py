@@ -3,25 +3,39 @@
 A source gives a tree: every file's path and bytes, without any history.
 """
 
+import gzip
 import io
-import subprocess
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
-from functools import cache
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
 from coevolve.domains.swe.fetch import fetch
+from coevolve.domains.swe.git import committed
 
 Tree = dict[str, bytes]
 """A repository as a value: paths with slashes, below its root."""
 MOST_FILES = 4_000
 MOST_BYTES = 24 << 20
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError)
+MOST_STREAM = 96 << 20
+"""Bytes that an archive may unpack to, with all that is left out of a tree."""
+BROKEN = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 class Source(Value):
@@ -71,7 +85,7 @@ def read_source(word: str) -> Source:
 def tree_of(source: Source) -> Tree:
     """All files of a source."""
     if source.folder:
-        return of_repository(source)
+        return dict(bounded(committed(Path(source.folder)), source.name))
     kept = fetch(source.package, source.version, source.sha256)
     try:
         members = zip_members if kept.suffix == ".zip" else tar_members
@@ -88,47 +102,58 @@ def tree_of(source: Source) -> Tree:
     return tree
 
 
-def of_repository(source: Source) -> Tree:
-    """What is committed in a git repository."""
-    words = ["git", "-C", source.folder, "archive", "--format=tar", "HEAD"]
-    try:
-        done = subprocess.run(words, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise UserError(f"reading {source.folder} needs git: apt-get install git") from None
-    if done.returncode:
-        reason = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        raise UserError(f"{source.folder} is no git repository with a commit: {reason}")
-    return dict(bounded(tar_members(done.stdout), source.name))
+Member = tuple[str, int, Callable[[], bytes]]
+"""Name, size, and what reads it."""
 
 
-def tar_members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+class Counted(io.RawIOBase):
+    """A packed stream that ends with an error where it unpacks to too much."""
+
+    def __init__(self, data: bytes) -> None:
+        self.inner, self.left = gzip.GzipFile(fileobj=io.BytesIO(data)), MOST_STREAM
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.inner.read(len(buffer))
+        self.left -= len(data)
+        if self.left < 0:
+            raise ValueError(f"it unpacks to more than {MOST_STREAM >> 20} MB")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def tar_members(data: bytes) -> Iterator[Member]:
+    with tarfile.open(fileobj=io.BufferedReader(Counted(data), 1 << 16), mode="r|") as archive:
         for member in archive:
             file = archive.extractfile(member) if member.isfile() else None
             if file is not None:
-                yield member.name, file.read()
+                yield member.name, member.size, file.read
 
 
-def zip_members(data: bytes) -> Iterator[tuple[str, bytes]]:
+def zip_members(data: bytes) -> Iterator[Member]:
+    if data.count(b"PK\x01\x02") > 4 * MOST_FILES:
+        raise ValueError(f"it lists more than {4 * MOST_FILES} files")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in archive.infolist():
             if not member.is_dir():
-                yield member.filename, archive.read(member)
+                yield member.filename, member.file_size, partial(archive.read, member)
 
 
-def bounded(members: Iterator[tuple[str, bytes]], name: str) -> Iterator[tuple[str, bytes]]:
-    """Files that can be put below a folder, and not too much of them."""
+def bounded(members: Iterable[Member], name: str) -> Iterator[tuple[str, bytes]]:
+    """Files that can be put below a folder; one that is too much is not read."""
     count = size = 0
-    for path, data in members:
+    for path, length, read in members:
         parts = PurePosixPath(path).parts
         if path.startswith("/") or ".." in parts or ".git" in parts or not path.isprintable():
             continue
-        count, size = count + 1, size + len(data)
+        count, size = count + 1, size + length
         if count > MOST_FILES or size > MOST_BYTES:
             raise UserError(
                 f"{name} is too large: more than {MOST_FILES} files or {MOST_BYTES >> 20} MB"
             )
-        yield path, data
+        yield path, read()
 
 
 def content_of(tree: Tree) -> str:

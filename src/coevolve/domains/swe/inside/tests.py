@@ -1,12 +1,13 @@
 """Runs tests of a repository and says over standard output what came of each.
 
-Invariant: every line that counts begins with a word that only whoever asked knows, so what tests or
-the code under test print is never taken for a result. Code that is written for this very judge may
-find the word in this process; see docs/swe.md.
+Invariant: every line that counts begins with a word that only whoever asked knows, and goes to a
+file that no other process can open, so what tests or the code under test print is never taken for a
+result. Code may find the word in this very process; canaries are for that (see docs/swe.md).
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -111,6 +112,7 @@ def last_line(report: Any) -> str:
 
 def prepared() -> tuple[list[str], list[object]]:
     """What pytest is told, and its plugins; nothing of the request stays in a frame."""
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # no process can look into this one
     request = json.loads(sys.stdin.read())
     say = speaker(request["secret"], os.dup(1))
     nothing = os.open("/dev/null", os.O_RDWR)

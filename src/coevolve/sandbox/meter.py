@@ -1,0 +1,90 @@
+"""What all processes of one sandbox use together, read from outside.
+
+Invariant: nothing is asked of the sandbox. Numbers come from the kernel's own files about its
+processes and from its file system, so no program can say anything about itself.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from coevolve.sandbox.limits import Limits, Stop
+
+LOOK_S = 0.03
+"""How often a waiting judge looks."""
+OWN_MB, OWN_TASKS = 32, 3
+"""What a sandbox itself takes beside the program: a worker, and bubblewrap's process."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Over(Exception):
+    """A sandbox uses more than it may."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop)
+        self.stop: Stop = stop
+
+
+class Meter:
+    """Watches one sandbox; `runs` of a program have had a processor limit each."""
+
+    def __init__(self, root: int, space: int | None, limits: Limits) -> None:
+        self.root, self.space, self.limits = root, space, limits
+        self.runs = 1
+        self.lost = self.latest = 0
+        """Ticks of processes whose parent never asked for them, and of all others."""
+
+    @property
+    def cpu_s(self) -> float:
+        return (self.lost + self.latest) / TICKS
+
+    def look(self) -> None:
+        """Raise `Over` where a limit is passed."""
+        if self.space is not None:
+            held = os.fstatvfs(self.space)
+            if held.f_files - held.f_ffree > self.limits.files:
+                raise Over("output")
+        family = relatives(self.root)
+        ticks = tasks = 0
+        for pid in family:
+            with suppress(OSError, ValueError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:15]))  # its own, and of children it waited for
+                tasks += int(fields[17])
+        self.lost += max(0, self.latest - ticks)
+        self.latest = ticks
+        if self.cpu_s > self.runs * (self.limits.cpu_s + 1):
+            raise Over("time")
+        if tasks > self.limits.processes + OWN_TASKS:
+            raise Over("processes")
+        most = (self.limits.memory_mb + OWN_MB) << 20
+        if self.memory(family, "status", ("RssAnon", "VmSwap")) > most:
+            with suppress(PermissionError):  # then what is shared counts for each
+                if self.memory(family, "smaps_rollup", ("Pss_Anon", "SwapPss")) <= most:
+                    return
+            raise Over("memory")
+
+    def memory(self, family: list[int], name: str, words: tuple[str, str]) -> int:
+        """Bytes in address spaces and in files."""
+        used = 0
+        for pid in family:
+            with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+                for line in Path(f"/proc/{pid}/{name}").read_text().splitlines():
+                    if line.startswith(words):
+                        used += int(line.split()[1]) << 10
+        if self.space is not None:
+            held = os.fstatvfs(self.space)
+            used += (held.f_blocks - held.f_bfree) * held.f_frsize
+        return used
+
+
+def relatives(root: int) -> list[int]:
+    """A process and all that come from it. Orphans are the first one's own children."""
+    found, at = [root], 0
+    while at < len(found):
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{found[at]}/task"):
+                text = Path(f"/proc/{found[at]}/task/{task}/children").read_text()
+                found += map(int, text.split())
+        at += 1
+    return found
