@@ -27,6 +27,8 @@ LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 KEPT = ("self", "thread-self", "mounts", "net", "cpuinfo", "meminfo", "stat", "uptime", "loadavg")
 """What a command sees in /proc beside its own processes."""
+TELLING = ("cmdline", "kallsyms", "kcore", "keys")
+"""What not even a short program sees."""
 STRANGERS = 1 << 30
 """User ids from here on belong to nobody; a worker of root runs under one of its own."""
 
@@ -110,7 +112,7 @@ def command(
     else:
         words += ["--unshare-user", "--disable-userns"]
     words += system()
-    words += small_proc() if binds else []
+    words += small_proc(bool(binds))
     words += ["--perms", "1777", "--size", str(space_mb << 20), "--tmpfs", "/tmp"]
     for bind in binds:
         words += [*parents(bind.target)]
@@ -139,16 +141,18 @@ def system() -> list[str]:
 
 
 @cache
-def small_proc() -> list[str]:
-    """Processes, for commands that need to see their own; little of what the kernel tells besides.
-    Programs have none of it."""
+def small_proc(whole: bool) -> list[str]:
+    """Processes, and little of what the kernel tells besides: its folders are covered, and its
+    files, all of them only for what takes long anyway (`whole`)."""
     words = ["--proc", "/proc"]
     for name in sorted(os.listdir("/proc")):
         path = f"/proc/{name}"
         if name.isdigit() or name in KEPT or os.path.islink(path):
             continue
-        over = ["--perms", "0555", "--tmpfs"] if os.path.isdir(path) else ["--ro-bind", "/dev/null"]
-        words += [*over, path]
+        if os.path.isdir(path):
+            words += ["--perms", "0555", "--tmpfs", path]
+        elif whole or name in TELLING:
+            words += ["--ro-bind", "/dev/null", path]
     return words
 
 

@@ -119,7 +119,7 @@ def attempt(job: "Job", request: "Job") -> None:
     if child == 0:
         for target, source in enumerate(files[:3]):
             os.dup2(source, target)
-        for file in (JOB, REPLY, job["report"]):
+        for file in (*files[:3], JOB, REPLY, job["report"]):
             os.close(file)
         os.setsid()
         limit_run(job["cpu_s"], job["output_bytes"])
