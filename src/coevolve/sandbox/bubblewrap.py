@@ -27,7 +27,7 @@ LINKS = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 KEPT = ("self", "thread-self", "mounts", "net", "cpuinfo", "meminfo", "stat", "uptime", "loadavg")
 """What a command sees in /proc beside its own processes."""
-TELLING = ("cmdline", "kallsyms", "kcore", "keys")
+TELLING = ("kallsyms", "kcore", "sys")
 """What not even a short program sees."""
 STRANGERS = 1 << 30
 """User ids from here on belong to nobody; a worker of root runs under one of its own."""
@@ -142,17 +142,19 @@ def system() -> list[str]:
 
 @cache
 def small_proc(whole: bool) -> list[str]:
-    """Processes, and little of what the kernel tells besides: its folders are covered, and its
-    files, all of them only for what takes long anyway (`whole`)."""
+    """Processes, and little of what the kernel tells besides. All that can be covered is covered
+    only for what takes long anyway (`whole`)."""
     words = ["--proc", "/proc"]
     for name in sorted(os.listdir("/proc")):
         path = f"/proc/{name}"
         if name.isdigit() or name in KEPT or os.path.islink(path):
             continue
-        if os.path.isdir(path):
-            words += ["--perms", "0555", "--tmpfs", path]
-        elif whole or name in TELLING:
-            words += ["--ro-bind", "/dev/null", path]
+        if not whole and name not in TELLING:
+            continue
+        covered = (
+            ["--perms", "0555", "--tmpfs"] if os.path.isdir(path) else ["--ro-bind", "/dev/null"]
+        )
+        words += [*covered, path]
     return words
 
 

@@ -28,8 +28,10 @@ class Over(Exception):
 class Meter:
     """Watches one sandbox; `runs` of a program have had a processor limit each."""
 
-    def __init__(self, root: int, space: int | None, limits: Limits) -> None:
-        self.root, self.space, self.limits = root, space, limits
+    def __init__(self, root: int, walled: bool, limits: Limits) -> None:
+        self.root, self.limits = root, limits
+        self.space = f"/proc/{root}/root/tmp" if walled else ""
+        """The sandbox's files, as seen from outside."""
         self.runs = 1
         self.lost = self.latest = 0
         """Ticks of processes whose parent never asked for them, and of all others."""
@@ -40,42 +42,54 @@ class Meter:
 
     def look(self) -> None:
         """Raise `Over` where a limit is passed."""
-        if self.space is not None:
-            held = os.fstatvfs(self.space)
-            if held.f_files - held.f_ffree > self.limits.files:
-                raise Over("output")
+        files, size = self.held()
+        if files > self.limits.files:
+            raise Over("output")
         family = relatives(self.root)
         ticks = tasks = 0
+        stopped = False
         for pid in family:
             with suppress(OSError, ValueError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 ticks += sum(map(int, fields[11:15]))  # its own, and of children it waited for
                 tasks += int(fields[17])
+                stopped = stopped or (fields[0] == "T" and pid in family[:2])
+        if stopped:  # its own worker, by a signal: it would never answer
+            raise Over("killed")
         self.lost += max(0, self.latest - ticks)
         self.latest = ticks
         if self.cpu_s > self.runs * (self.limits.cpu_s + 1):
             raise Over("time")
         if tasks > self.limits.processes + OWN_TASKS:
             raise Over("processes")
-        most = (self.limits.memory_mb + OWN_MB) << 20
+        most = ((self.limits.memory_mb + OWN_MB) << 20) - size
         if self.memory(family, "status", ("RssAnon", "VmSwap")) > most:
             with suppress(PermissionError):  # then what is shared counts for each
                 if self.memory(family, "smaps_rollup", ("Pss_Anon", "SwapPss")) <= most:
                     return
             raise Over("memory")
 
-    def memory(self, family: list[int], name: str, words: tuple[str, str]) -> int:
-        """Bytes in address spaces and in files."""
+    @staticmethod
+    def memory(family: list[int], name: str, words: tuple[str, str]) -> int:
+        """Bytes in address spaces."""
         used = 0
         for pid in family:
             with suppress(FileNotFoundError, ProcessLookupError, ValueError):
                 for line in Path(f"/proc/{pid}/{name}").read_text().splitlines():
                     if line.startswith(words):
                         used += int(line.split()[1]) << 10
-        if self.space is not None:
-            held = os.fstatvfs(self.space)
-            used += (held.f_blocks - held.f_bfree) * held.f_frsize
         return used
+
+    def held(self) -> tuple[int, int]:
+        """How many files there are, and the bytes they take."""
+        if not self.space:
+            return 0, 0
+        try:
+            found = os.statvfs(self.space)
+        except OSError:  # it has just ended
+            return 0, 0
+        taken = (found.f_blocks - found.f_bfree) * found.f_frsize
+        return found.f_files - found.f_ffree, taken
 
 
 def relatives(root: int) -> list[int]:

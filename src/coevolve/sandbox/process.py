@@ -172,8 +172,6 @@ class Worker:
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         self.errors = self.process.stderr.fileno()
         self.handle = -1
-        self.space: int | None = None
-        """The sandbox's /tmp, once it is watched."""
         try:
             self.channel.write(code(), time.monotonic() + START_S)
             self.inner = self.find(heard) if self.walled else self.process.pid
@@ -224,10 +222,7 @@ class Worker:
 
     def meter(self, limits: Limits) -> Meter:
         """What watches this worker, and all that it starts."""
-        if self.walled and self.space is None:
-            with suppress(OSError):
-                self.space = os.open(f"/proc/{self.inner}/root/tmp", os.O_PATH)
-        return Meter(self.inner, self.space, limits)
+        return Meter(self.inner, self.walled, limits)
 
     def kill(self) -> None:
         """Kill the worker and with it everything that lives in its tree."""
@@ -260,8 +255,6 @@ class Worker:
                 pipe.close()
         if self.handle >= 0:
             os.close(self.handle)
-        if self.space is not None:
-            os.close(self.space)
         if self.folder:
             self.folder.cleanup()
         try:

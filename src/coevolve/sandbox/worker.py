@@ -80,20 +80,25 @@ def control(*words: "int | bytes") -> None:
     import _ctypes  # all of `ctypes` takes ten times as long to load
 
     found: Any = _ctypes
-    if found.call_function(found.dlsym(found.dlopen(None, 2), "prctl"), words):
+    if not PRCTL:
+        PRCTL.append(found.dlsym(found.dlopen(None, 2), "prctl"))
+    if found.call_function(PRCTL[0], words):
         raise OSError("the kernel refuses a limit")
+
+
+PRCTL: "list[int]" = []
 
 
 def hide() -> None:
     """Keep other processes from this one's memory and files, and from those of its children until
-    they become another program."""
+    they become another program; and let none of them gain a right."""
     control(4, 0, 0, 0, 0)
+    control(38, 1, 0, 0, 0)
 
 
 def confine(calls: bytes) -> None:
     """Add a filter of system calls, for this process and all that it starts."""
     if calls:
-        control(38, 1, 0, 0, 0)
         begin = id(calls) + bytes.__basicsize__ - 1
         control(22, 2, (len(calls) // 8).to_bytes(8, "little") + begin.to_bytes(8, "little"))
 
