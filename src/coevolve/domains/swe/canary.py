@@ -339,7 +339,10 @@ def sound(name: str) -> dict[str, list[int]]:
     known = repository(name)
     kept = folder_of(known.content) / f"canaries-{VERSION}.json"
     if not kept.is_file():
-        replace_file(kept, json.dumps(attempt(known)).encode())
+        tried, whole = attempt(known)
+        if not whole:  # a limit of this machine is nothing to remember
+            return tried
+        replace_file(kept, json.dumps(tried).encode())
     found: dict[str, list[int]] = json.loads(kept.read_bytes())
     return found
 
@@ -350,12 +353,14 @@ def canaries(known: Repository, head: str) -> list[Function]:
     return [] if place is None else turned(place.function, derive(0, "canary", head))
 
 
-def attempt(known: Repository) -> dict[str, list[int]]:
-    """Which canaries fail in the repository as it was, where a copy of their test passes."""
+def attempt(known: Repository) -> tuple[dict[str, list[int]], bool]:
+    """Which canaries fail in the repository as it was, where a copy of their test passes; and
+    whether all runs came to their end."""
     heads = sorted({function_of(test) for test in known.tests})
     places = {head: find(known.tree, head) for head in heads}
     shared = {name_of(head) for head, place in places.items() if place is None or place.inherited}
     found: dict[str, list[int]] = {}
+    whole = True
     for path in sorted({head.partition("::")[0] for head in heads}):
         members = {
             head: [place.function, *canaries(known, head)]
@@ -374,6 +379,7 @@ def attempt(known: Repository) -> dict[str, list[int]]:
             cpu_s=(MOST + 2) * known.limit_cpu_s,
             brief=True,
         )
+        whole = whole and tested.stop == "ok"
         passed = {function_of(test) for test in ids if test in tested.passed}
         other = {function_of(test) for test in ids if test not in tested.passed}
         ran = {function_of(test) for test in tested.failed}
@@ -383,4 +389,4 @@ def attempt(known: Repository) -> dict[str, list[int]]:
         for head, (twin, *others) in order.items():
             if twin in passed - other:
                 found[head] = [at for at, one in enumerate(others) if one in ran - passed]
-    return {head: numbers for head, numbers in found.items() if numbers}
+    return {head: numbers for head, numbers in found.items() if numbers}, whole
