@@ -154,7 +154,7 @@ def test_damage_inside_a_file_is_found_when_it_is_read(tmp_path):
     data = bytearray(file.read_bytes())
     data[4:1500] = bytes(1496)  # the first columns; the footer stays whole
     file.write_bytes(bytes(data))
-    assert not gather(made.folder).broken
+    assert [broken.file for broken in gather(made.folder).broken] == [file]
     with Diagnosis(made.folder) as diagnosis:
         health = diagnosis.health(["train_valid_rate"])
     assert [broken.file for broken in health.broken] == [file]
@@ -204,6 +204,6 @@ def test_gate_files_are_listed_only_for_who_names_the_split(made):
     assert {part.source for part in shown} == {"train", "dev", "probe"}
     judged = parts_of(made.folder, [Split.GATE])
     assert {part.source for part in judged} == {"gate"}
-    whole, broken = sound(judged, thoroughly=True)
+    whole, broken = sound(made.folder, judged, thoroughly=True)
     assert whole == judged
     assert not broken

@@ -9,6 +9,7 @@ from served import rounds_run, tree_run
 from web import as_json, client
 
 from coevolve.dashboard.web.table import Table
+from coevolve.store.ledger import Ledger
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,10 @@ def test_files_that_are_written_again_are_read_again(root: Path) -> None:
     table.refresh(("once",))
     before = table.ask("SELECT count(*), count_if(valid) FROM rollouts")[0]
     shutil.copy(folder / "versions" / "00" / "gate" / "part-00000.parquet", file)
+    table.refresh(("changed",))
+    assert table.ask("SELECT 1 FROM rollouts WHERE version = 1 AND source = 'gate'") == []
+    with Ledger.open(folder) as ledger:
+        ledger.seal(again=file)
     table.refresh(("twice",))
     rows = table.ask("SELECT task_id, valid FROM rollouts WHERE version = 1 AND source = 'gate'")
     again = table.ask("SELECT task_id, valid FROM rollouts WHERE version = 0 AND source = 'gate'")

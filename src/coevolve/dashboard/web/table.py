@@ -127,6 +127,8 @@ class Table:
         """Of every file that was there, to see which are written again."""
         self._columns: tuple[int, Columns] | None = None
         self.broken: list[Broken] = []
+        self.changed: dict[Path, str] = {}
+        """Those that are not what was recorded, until they are recorded anew."""
         self.changes = 0
         """How often files were added."""
         self.ready = False
@@ -150,11 +152,12 @@ class Table:
             if any(now.get(file) != before for file, before in self.marks.items()):
                 self.forget()
             self.marks = now
+            self.broken = [one for one in self.broken if one.file not in self.changed]
             known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
             fresh = [(part, file) for part in parts for file in part.files if file not in known]
-            changed = spoiled(self.folder, [file for _, file in fresh])
-            self.broken += [Broken(file, why) for file, why in changed.items()]
-            fresh = [(part, file) for part, file in fresh if file not in changed]
+            self.changed = spoiled(self.folder, [file for _, file in fresh])
+            self.broken += [Broken(file, why) for file, why in self.changed.items()]
+            fresh = [(part, file) for part, file in fresh if file not in self.changed]
             for start in range(0, len(fresh), TOGETHER):
                 self.add(fresh[start : start + TOGETHER])
             self.seen, self.ready = stamp, True
