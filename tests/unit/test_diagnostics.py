@@ -145,6 +145,9 @@ FAULTS = {
     "invalid_pays": lambda one, version, source: (
         with_outcome(one, reward=1.0) if version == 1 and one.outcome.failure else one
     ),
+    "judge_errors": lambda one, version, source: (
+        with_outcome(one, failure="judge_error") if version == 1 and one.sample == 0 else one
+    ),
     "echo": lambda one, version, source: speaking(one, *["again"] * 4) if version == 1 else one,
     "turns_inflated": lambda one, version, source: speaking(one, *"abcd"[: 2 + 2 * version]),
     "turns_few": lambda one, version, source: (

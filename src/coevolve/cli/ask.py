@@ -111,8 +111,10 @@ def as_object(domain: "Domain", task: "Task", found: "list[Rollout]", style: str
 
 def meaning(domain: "Domain", rollout: "Rollout") -> str | None:
     """What the failure class of an attempt means, None for a valid answer."""
+    from coevolve.domains import capture
+
     failure = rollout.outcome.failure
-    return None if failure is None else domain.failures.get(failure, "")
+    return None if failure is None else capture.meaning(domain, failure)
 
 
 def print_task(domain: "Domain", task: "Task", style: str) -> None:
@@ -129,13 +131,14 @@ def print_attempt(
 ) -> None:
     """What was said, the answer drawn where it can be, and its verdict."""
     from coevolve.cli.show import visible
+    from coevolve.domains.capture import draw
 
     outcome, text = rollout.outcome, rollout.messages[-1].content
     which = f", sample {rollout.sample + 1} of {samples}" if samples > 1 else ""
     for message in rollout.messages[len(domain.prompt(task, style)) :]:
         who = f"{policy}{which}" if message.role == "assistant" else message.role
         print(f"--- {who}\n{visible(message.content)}")
-    drawn = domain.draw(task, text)
+    drawn = draw(domain, task, text)
     if drawn != domain.draw(task):
         print(visible(drawn))
     verdict = "optimal" if outcome.optimal else "valid" if outcome.valid else "invalid"

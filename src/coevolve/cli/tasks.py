@@ -147,6 +147,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify answers to tasks: id, valid, optimal, cost and failure per line."""
+    from coevolve.domains.capture import verify as judged
     from coevolve.domains.files import name_of, read_lines, read_tasks
     from coevolve.domains.registry import get_domain
 
@@ -158,7 +159,7 @@ def verify(
             raise UserError(f"{answers}, line {number}: needs a text `answer`, has {text!r:.60}")
         if name is None or name not in known:
             raise UserError(f"{answers}, line {number}: no task '{name}' in {tasks}")
-        outcome = chosen.verify(known[name], text)
+        outcome = judged(chosen, known[name], text)
         found = {
             "id": name,
             "valid": outcome.valid,

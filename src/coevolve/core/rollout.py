@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from coevolve.core.splits import Split
 from coevolve.core.task import Label
 
+JUDGE_ERROR = "judge_error"
+"""The failure class of answers that could not be judged; every domain has it."""
+
 
 class Value(BaseModel):
     """Base of the immutable records below."""
@@ -65,7 +68,7 @@ class Outcome(Value):
     components: dict[str, float]
     """Named parts of the reward."""
     failure: str | None
-    """The failure class, one of the domain's, or None for a valid answer."""
+    """The failure class, one of the domain's or `judge_error`, or None for a valid answer."""
     details: dict[str, Any] = {}
     """Where and how it failed, for people and diagnostics."""
 

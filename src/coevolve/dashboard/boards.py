@@ -18,6 +18,7 @@ from coevolve.dashboard.record import Record
 from coevolve.dashboard.tasks import held_out
 from coevolve.dashboard.text import written
 from coevolve.domains.base import Domain
+from coevolve.domains.capture import draw
 from coevolve.domains.turns import has_turns
 from coevolve.engineers.cases import choose_cases
 from coevolve.evaluation.clusters import Part, rate_over
@@ -126,10 +127,7 @@ def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
             svg = ""
     if svg:
         return Picture(svg, written(answer))
-    try:
-        return Picture("", written(domain.draw(task, answer)))
-    except CoevolveError as error:  # such as a judge that cannot run here
-        return Picture("", written(f"{answer}\n\n(not drawn: {error})"))
+    return Picture("", written(draw(domain, task, answer)))
 
 
 def still(text: str) -> str:

@@ -32,8 +32,9 @@ VERSIONS = {
 STEPS = {
     "version": "INTEGER", "step": "INTEGER", "loss": "DOUBLE", "grad_norm": "DOUBLE",
     "learning_rate": "DOUBLE", "reward": "DOUBLE", "reward_std": "DOUBLE", "valid": "DOUBLE",
-    "optimal": "DOUBLE", "dead": "DOUBLE", "entropy": "DOUBLE", "kl": "DOUBLE", "drift": "DOUBLE",
-    "length": "DOUBLE", "cut": "DOUBLE", "clipped": "DOUBLE", "logprob_gap": "DOUBLE",
+    "optimal": "DOUBLE", "unjudged": "DOUBLE", "dead": "DOUBLE", "entropy": "DOUBLE",
+    "kl": "DOUBLE", "drift": "DOUBLE", "length": "DOUBLE", "cut": "DOUBLE", "clipped": "DOUBLE",
+    "logprob_gap": "DOUBLE",
     "logprob_gap_max": "DOUBLE", "left_out": "DOUBLE", "tokens": "DOUBLE", "drawing_s": "DOUBLE",
     "seconds": "DOUBLE",
 }  # fmt: skip

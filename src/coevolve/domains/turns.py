@@ -13,6 +13,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.capture import Captured
 
 Player = Callable[[Task, random.Random, tuple[Message, ...]], str]
 """Takes the next turn, knowing all turns before it."""
@@ -72,10 +73,11 @@ class Single:
 
 
 def begin(domain: Domain, task: Task) -> tuple[Episode, int]:
-    """A fresh attempt, in any domain, and the most turns that it may take."""
+    """A fresh attempt, in any domain, and the most turns that it may take. Whatever is said in it,
+    it comes to a verdict."""
     if has_turns(domain):
-        return domain.begin(task), turn_limit(domain, task)
-    return Single(domain, task), 1
+        return Captured(domain, task, domain.begin(task)), turn_limit(domain, task)
+    return Captured(domain, task, Single(domain, task)), 1
 
 
 def of_text(domain: Domain) -> Domain:

@@ -15,6 +15,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.capture import verify
 from coevolve.domains.check import Failure, Finding, examined, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
@@ -228,7 +229,7 @@ def verdicts(subject: Subject) -> str:
     tasks = {task.id: task for task in subject.tasks}
     for one in subject.rollouts:
         text, tokens = one.messages[-1].content, one.completion_tokens or None
-        outcome = subject.domain.verify(tasks[one.task_id], text, tokens)
+        outcome = verify(subject.domain, tasks[one.task_id], text, tokens)
         for name in ("reward", "valid", "optimal", "failure"):
             is_, was = getattr(one.outcome, name), getattr(outcome, name)
             expect(is_ == was, f"task {one.task_id}: {name} {is_} is stored, the domain says {was}")

@@ -31,7 +31,7 @@ from typing import Any
 
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.files import replace_file, settle
-from coevolve.core.rollout import Rollout, StopReason
+from coevolve.core.rollout import JUDGE_ERROR, Rollout, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
@@ -341,6 +341,7 @@ def facts_of(rollouts: Sequence[Rollout], attempts: Sequence[Attempt]) -> dict[s
         "reward": fmean(one.shaped or 0.0 for one in rollouts),
         "valid": fmean(one.outcome.valid for one in rollouts),
         "optimal": fmean(one.outcome.optimal for one in rollouts),
+        "unjudged": fmean(one.outcome.failure == JUDGE_ERROR for one in rollouts),
         "dead": fmean(len(rewards) == 1 for rewards in groups.values()),
         "length": fmean(one.completion_tokens for one in rollouts),
         "cut": fmean(one.stop is StopReason.LENGTH for one in rollouts),

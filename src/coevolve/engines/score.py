@@ -23,7 +23,8 @@ from coevolve.core.files import replace_file
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.task import Label, Task, reason
 from coevolve.domains.base import Domain
-from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
+from coevolve.domains.capture import verify
+from coevolve.domains.turns import Episode, TurnDomain, begin, has_turns
 from coevolve.engines.base import Stage
 from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
@@ -123,7 +124,7 @@ class StageFolder:
         domain = self.domains[self.task(task_id).domain]
         if not has_turns(domain):
             raise UserError(f"task {task_id} has one turn; give its answer to `score`")
-        return domain.begin(self.task(task_id))
+        return begin(domain, self.task(task_id))[0]
 
     def score(self, task_id: str, text: str, tokens: int = 0, stop: str = "end") -> float:
         """What an answer earns under the harness."""
@@ -253,7 +254,7 @@ class StageFolder:
         if has_turns(domain):
             outcome, stop = replayed(domain, task, attempt)
         else:
-            outcome = domain.verify(task, text, attempt.tokens or None)
+            outcome = verify(domain, task, text, attempt.tokens or None)
         completion = Completion(
             text,
             stop,
@@ -271,12 +272,12 @@ def replayed(domain: TurnDomain, task: Task, attempt: Attempt) -> tuple[Outcome,
     said, heard = attempt.turns[::2], attempt.turns[1::2]
     if any(turn.role != "assistant" for turn in said) or len(said) == len(heard):
         raise EngineError(f"{where}: every other turn must be the assistant's, and so the last")
-    episode, stop = domain.begin(task), attempt.stop
+    (episode, limit), stop = begin(domain, task), attempt.stop
     for number, (turn, answer) in enumerate(zip(said, heard, strict=False), 1):
         if episode.reply(turn.content) != answer.content:
             raise EngineError(f"{where}: the domain gives another reply to turn {number}")
     if stop is not StopReason.LENGTH and episode.reply(said[-1].content) is not None:
-        if len(said) < turn_limit(domain, task):
+        if len(said) < limit:
             raise EngineError(f"{where}: it ends after {len(said)} turns, but the task goes on")
         stop = StopReason.TURNS
     return episode.outcome(said[-1].content, attempt.tokens or None), stop

@@ -28,6 +28,8 @@ class Limits(Value):
     0 turns it off."""
     cut_share: float = Field(default=0.5, gt=0)
     """Share of answers cut off at the limit, if the stage began with less than half of it."""
+    unjudged_share: float = Field(default=0.1, gt=0)
+    """Share of answers that the verifier broke on; above 1 turns it off."""
 
 
 class Watch:
@@ -73,7 +75,9 @@ class Watch:
     def alarms(self, metrics: Mapping[str, float]) -> dict[str, str]:
         """Every rule with what is wrong, empty where nothing is."""
         limits, first = self.limits, self.first
-        found = dict.fromkeys(("entropy", "drift", "dead", "length", "reward", "cut"), "")
+        found = dict.fromkeys(
+            ("entropy", "drift", "dead", "length", "reward", "cut", "unjudged"), ""
+        )
         if "entropy" in metrics and metrics["entropy"] < limits.entropy_share * first["entropy"]:
             found["entropy"] = (
                 f"entropy collapsed from {first['entropy']:.3g} to {metrics['entropy']:.3g}: "
@@ -102,4 +106,9 @@ class Watch:
         cut = metrics.get("cut", 0.0)
         if cut > limits.cut_share and first.get("cut", 0.0) < limits.cut_share / 2:
             found["cut"] = f"{cut:.0%} of the answers are cut off: raise max_tokens"
+        if (unjudged := metrics.get("unjudged", 0.0)) > limits.unjudged_share:
+            found["unjudged"] = (
+                f"{unjudged:.0%} of the answers could not be judged: look at the reasons of the "
+                "rollouts that failed with judge_error, and mend the verifier"
+            )
         return found

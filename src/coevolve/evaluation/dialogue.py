@@ -2,7 +2,7 @@
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Rollout, StopReason
-from coevolve.domains.turns import Episode, TurnDomain, turn_limit
+from coevolve.domains.turns import Episode, TurnDomain, begin
 from coevolve.evaluation.judge import record
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 
@@ -46,7 +46,7 @@ def converse(
     attempts = []
     for prompt in prompts:
         assert prompt.task is not None
-        attempts.append(Attempt(prompt, domain.begin(prompt.task), turn_limit(domain, prompt.task)))
+        attempts.append(Attempt(prompt, *begin(domain, prompt.task)))
     while going := [attempt for attempt in attempts if attempt.going]:
         asked = [
             attempt.prompt._replace(messages=(*attempt.prompt.messages, *attempt.turns))

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from coevolve.core.rollout import Message, Outcome, Rollout
 from coevolve.core.task import Task
-from coevolve.domains.base import Domain, together
+from coevolve.domains.base import Domain
+from coevolve.domains.capture import verify, verify_all
 from coevolve.policies.base import Completion, Prompt
 
 Item = TypeVar("Item")
@@ -32,10 +33,11 @@ def verdicts(
     tasks = [_task(prompt) for prompt in prompts]
     texts = [completion.text for completion in completions]
     tokens = [completion.completion_tokens or None for completion in completions]
-    if verify_all := together(domain):
-        return verify_all(tasks, texts, tokens)
+    found = verify_all(domain, tasks, texts, tokens)
+    if found is not None:
+        return found
     answers = zip(tasks, texts, tokens, strict=True)
-    return each([domain], lambda answer: domain.verify(*answer), answers)
+    return each([domain], lambda answer: verify(domain, *answer), answers)
 
 
 def judge(

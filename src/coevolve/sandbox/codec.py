@@ -6,6 +6,8 @@ object of a program (with a comparison of its own, say) ever reaches whoever jud
 The same text of this module runs inside the sandbox, so it imports nothing that is slow to load.
 """
 
+from collections.abc import Callable
+
 LARGE = 10**15
 """Whole numbers from here on are written in hexadecimal, which takes linear time."""
 
@@ -41,20 +43,40 @@ def encode(value: object) -> str:
     raise TypeError(f"a value of type {type(value).__name__} cannot be compared")
 
 
+MOST_HASHED = 20_000
+"""Keys and members of sets in one value. Whole numbers can be chosen so that each of them is
+compared with all that came before, so building a set may take the square of its size."""
+MOST_ALIKE = 16
+"""Keys or members with one and the same hash, which are compared in full."""
+
+
 def decode(text: str) -> object:
     """The value in a text of `encode`; ValueError for anything else."""
     import json
 
+    hashed = 0
+
+    def checked(members: list[object]) -> list[object]:
+        """Members that a set can be built of in little time."""
+        nonlocal hashed
+        hashed += len(members)
+        if hashed > MOST_HASHED:
+            raise ValueError(f"sets and dictionaries with more than {MOST_HASHED} members")
+        marks = sorted(map(hash, members))
+        if any(low == high for low, high in zip(marks, marks[MOST_ALIKE:], strict=False)):
+            raise ValueError(f"more than {MOST_ALIKE} members of a set with the same hash")
+        return members
+
     try:
-        return build(json.loads(text))
+        return build(json.loads(text), checked)
     except (RecursionError, TypeError, OverflowError, AttributeError) as error:
         raise ValueError(f"not a plain value: {error}") from None
 
 
-def build(node: object) -> object:
+def build(node: object, checked: Callable[[list[object]], list[object]]) -> object:
     """The value that a parsed JSON text stands for."""
     if isinstance(node, list):
-        return [build(item) for item in node]
+        return [build(item, checked) for item in node]
     if not isinstance(node, dict):
         if isinstance(node, float):
             raise ValueError("a bare float")
@@ -69,13 +91,14 @@ def build(node: object) -> object:
     if mark == "f":
         return float.fromhex(inner)
     if mark == "t":
-        return tuple(build(item) for item in inner)
+        return tuple([build(item, checked) for item in inner])
     if mark == "d":
-        return {build(key): build(item) for key, item in inner}
+        keys = checked([build(key, checked) for key, _ in inner])
+        return dict(zip(keys, [build(item, checked) for _, item in inner], strict=True))
     if mark == "s":
-        return {build(item) for item in inner}
+        return set(checked([build(item, checked) for item in inner]))
     if mark == "z":
-        return frozenset(build(item) for item in inner)
+        return frozenset(checked([build(item, checked) for item in inner]))
     if mark == "b":
         return bytes.fromhex(inner)
     if mark == "c":

@@ -3,6 +3,7 @@
 SCHEMA is the documented format; VERSION goes into every file and rises with any change of it.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import Any
 
 import pyarrow
 from pyarrow import parquet
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
-from coevolve.core.files import settle
+from coevolve.core.files import settle, storable
 from coevolve.core.rollout import Rollout
 
 VERSION = "2"
@@ -76,9 +77,31 @@ def columns(rollouts: Sequence[Rollout]) -> dict[str, list[Any]]:
     }
 
 
+def kind(value: object) -> str:
+    return type(value).__name__
+
+
+def mended(rollout: Rollout) -> Rollout:
+    """A rollout without what no file can hold: half characters, and details that are no JSON."""
+    outcome = rollout.outcome
+    try:
+        text = json.dumps(outcome.details, ensure_ascii=False, skipkeys=True, default=kind)
+        details = json.loads(storable(text))
+    except (ValueError, RecursionError):
+        details = {"reason": "(the details cannot be written)"}
+    turns = tuple(
+        turn.model_copy(update={"content": storable(turn.content)}) for turn in rollout.messages
+    )
+    outcome = outcome.model_copy(update={"details": details})
+    return rollout.model_copy(update={"outcome": outcome, "messages": turns})
+
+
 def write(rollouts: Sequence[Rollout], path: Path) -> None:
     """Write a file of rollouts, whole or not at all."""
-    table = pyarrow.Table.from_pydict(columns(rollouts), schema=SCHEMA)
+    try:
+        table = pyarrow.Table.from_pydict(columns(rollouts), schema=SCHEMA)
+    except (UnicodeEncodeError, PydanticSerializationError):
+        table = pyarrow.Table.from_pydict(columns([mended(one) for one in rollouts]), schema=SCHEMA)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-FENCE = re.compile(r"^ {0,3}```+[ \t]*([A-Za-z0-9_+.-]*)[ \t\r]*$")
+FENCE = re.compile(r" {0,3}```+[ \t]*+([A-Za-z0-9_+.-]*+)[ \t\r]*+")
 LANGUAGES = ("python", "python3", "py")
 LONGEST = 100_000
 """Characters that a program may have."""
@@ -28,7 +28,7 @@ def blocks(text: str) -> tuple[list[Block], bool]:
     language: str | None = None
     lines: list[str] = []
     for line in text.split("\n"):
-        mark = FENCE.match(line)
+        mark = FENCE.fullmatch(line)
         if mark is None:
             lines.append(line)
         elif language is None:

@@ -188,6 +188,9 @@ def class_of(problem: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for a message, short."""
-    text = repr(value)
+    """A value for a message, short. What a program returned may have no text that can be made."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # whole numbers of thousands of digits, deep lists
+        return f"a {type(value).__name__} too large to be shown"
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"

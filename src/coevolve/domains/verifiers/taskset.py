@@ -16,6 +16,7 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.capture import verify
 from coevolve.domains.registry import get_domain
 from coevolve.domains.turns import begin, of_text
 
@@ -59,7 +60,8 @@ class DomainTask(vf.Task[DomainData]):
         """The verdict that the episode left, or else that on the last thing said."""
         if OUTCOME not in trace.info:
             domain, task = self.whole()
-            trace.info[OUTCOME] = domain.verify(task, trace.last_reply).model_dump(mode="json")
+            found = verify(domain, task, trace.last_reply)
+            trace.info[OUTCOME] = found.model_dump(mode="json")
         return Outcome.model_validate(trace.info[OUTCOME])
 
     @vf.metric

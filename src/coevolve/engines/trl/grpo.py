@@ -23,7 +23,7 @@ from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
 from coevolve.core.errors import EngineError
-from coevolve.core.rollout import Message, StopReason
+from coevolve.core.rollout import JUDGE_ERROR, Message, StopReason
 from coevolve.core.seeds import derive_all
 from coevolve.core.task import Task
 from coevolve.engines.base import Stage
@@ -269,6 +269,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         n = len(scored)
         log_metric("valid", sum(one.outcome.valid for one in scored) / n)
         log_metric("optimal", sum(one.outcome.optimal for one in scored) / n)
+        log_metric("unjudged", sum(one.outcome.failure == JUDGE_ERROR for one in scored) / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         if self.names_short:

@@ -1,12 +1,14 @@
 """Scoring rollouts and writing them down while the GPU goes on: one file per step and process."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.rollout import Message, Outcome, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.capture import judged
 from coevolve.domains.turns import Episode, begin
 from coevolve.engines.stage import components_of
 from coevolve.evaluation.judge import each, record, verdicts
@@ -84,9 +86,18 @@ class Recorder:
             verdict = verdicts(self.domains[name], prompts, completions)
             found.update(zip(places, verdict, strict=True))
         played = [place for place in range(len(attempts)) if place not in found]
-        ends = each(self.domains.values(), lambda place: ended(attempts[place]), played)
+        ends = each(self.domains.values(), lambda place: self.ended(attempts[place]), played)
         found.update(zip(played, ends, strict=True))
         return [found[place] for place in range(len(attempts))]
+
+    def ended(self, attempt: Attempt) -> Outcome:
+        """The verdict on an episode."""
+        task, episode = attempt.prompt.task, attempt.episode
+        assert task is not None
+        assert episode is not None
+        text, tokens = attempt.completion.text, attempt.completion.completion_tokens
+        work = partial(episode.outcome, text, tokens)
+        return judged(self.domains[task.domain], task, text, tokens, work)
 
     def keep(
         self, attempts: list[Attempt], scored: list[Scored], step: int, groups: list[int]
@@ -109,10 +120,3 @@ class Recorder:
 
     def close(self) -> None:
         self.writer.shutdown(wait=True)
-
-
-def ended(attempt: Attempt) -> Outcome:
-    """The verdict on an episode."""
-    assert attempt.episode is not None
-    completion = attempt.completion
-    return attempt.episode.outcome(completion.text, completion.completion_tokens)

@@ -11,6 +11,7 @@ from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.table import Table
 from coevolve.dashboard.web.transcript import turns_of
+from coevolve.domains import capture
 from coevolve.domains.turns import has_turns
 
 
@@ -57,7 +58,7 @@ def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
     tests = (passed, total) if isinstance(passed, int) and isinstance(total, int) else None
     record = site.record(run)
     reason = written(details.get("reason", ""))
-    meaning = (record.domain.failures if record.domain else {}).get(found["failure"] or "", "")
+    meaning = capture.meaning(record.domain, found["failure"])
     values = {
         "rollout": {key: value for key, value in found.items() if key != "messages"},
         "turns": turns_of(found),

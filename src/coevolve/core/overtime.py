@@ -1,0 +1,136 @@
+"""Work that may take only so long, in whichever thread of this process it is done.
+
+One thread looks at all work that is under way, and raises Overtime where some took too long. The
+main thread is told by a signal, and by a timer of the kernel's as well: these also end sleep, and
+regular expressions, which let no other thread run. Other threads end at their next line of Python.
+Invariant: Overtime is raised inside `within` and nowhere else.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+LOOK_S = 0.1
+"""Between two looks at what is under way."""
+SIGNAL = signal.SIGVTALRM
+
+
+class Overtime(BaseException):
+    """Work took too long. Not an Exception: code that catches all of those must not catch it."""
+
+
+class Work:
+    """What one thread is doing."""
+
+    def __init__(self, cpu_s: float, wall_s: float) -> None:
+        self.thread = threading.get_ident()
+        self.main = threading.current_thread() is threading.main_thread()
+        clock = getattr(time, "pthread_getcpuclockid", None)
+        self.clock = clock(self.thread) if clock else time.CLOCK_MONOTONIC
+        self.cpu_s, self.wall_s = cpu_s, wall_s
+        self.cpu_end = time.clock_gettime(self.clock) + cpu_s
+        self.wall_end = time.monotonic() + wall_s
+        self.going = True
+        self.told = False
+        self.before: Any = None
+
+    @property
+    def late(self) -> bool:
+        return time.clock_gettime(self.clock) > self.cpu_end or time.monotonic() > self.wall_end
+
+    def begin(self) -> None:
+        if self.main:
+            self.before = signal.signal(SIGNAL, self.hear)
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.cpu_s + LOOK_S, 1.0)
+        WATCH.add(self)
+
+    def hear(self, *_: object) -> None:
+        if self.going and self.late:
+            raise Overtime
+
+    def tell(self) -> None:
+        """Called by the watch, which holds its lock."""
+        self.told = True
+        if self.main:
+            signal.pthread_kill(self.thread, SIGNAL)
+        else:
+            interrupt(self.thread, Overtime)
+
+    def end(self) -> None:
+        with WATCH.lock:
+            self.going = False
+            WATCH.works.pop(self.thread, None)
+            if self.told and not self.main:
+                interrupt(self.thread, None)  # what was not raised yet never will be
+        if self.main:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+            signal.signal(SIGNAL, self.before)
+
+
+def interrupt(thread: int, kind: type[BaseException] | None) -> None:
+    """Have another thread raise an exception; None takes back what it has not raised yet."""
+    import ctypes
+
+    told = None if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), told)
+
+
+class Watch:
+    """All work that is under way in this process, by thread."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.works: dict[int, Work] = {}
+        self.busy = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def add(self, work: Work) -> None:
+        with self.lock:
+            self.works[work.thread] = work
+            if self.thread is None:
+                self.thread = threading.Thread(target=self.look, name="overtime", daemon=True)
+                self.thread.start()
+        if not self.busy.is_set():
+            self.busy.set()
+
+    def look(self) -> None:
+        while self.busy.wait():
+            time.sleep(LOOK_S)
+            with self.lock:
+                for work in self.works.values():
+                    if work.late:  # also what was told before: it may have caught it
+                        work.tell()
+                if not self.works:
+                    self.busy.clear()
+
+
+WATCH = Watch()
+
+
+def forget() -> None:
+    """In a forked child, whose parent's threads are not there."""
+    global WATCH
+    WATCH = Watch()
+
+
+os.register_at_fork(after_in_child=forget)
+
+
+def within(cpu_s: float, wall_s: float, do: Callable[[], Result]) -> Result:
+    """What some work gives; Overtime after so many seconds of its thread's processor time, or on
+    the clock. Work within work has the limits of the outer one."""
+    if threading.get_ident() in WATCH.works:
+        return do()
+    work = Work(cpu_s, wall_s)
+    try:
+        work.begin()
+        return do()
+    finally:
+        while work.going:
+            with suppress(Overtime):
+                work.end()
