@@ -110,7 +110,7 @@ def extra_for(module: str) -> str:
     """The first extra of ours that brings a module; empty if none does."""
     wanted = COMES_WITH.get(module, module).replace("_", "-")
     for requirement in requires("coevolve") or ():
-        found = re.match(r"([\w-]+).*; extra == ['\"](\w+)", requirement)
+        found = re.match(r"([\w-]++)[^;]*+; extra == ['\"](\w+)", requirement)
         if found and found[1] == wanted:
             return found[2]
     return ""

@@ -25,7 +25,7 @@ TOO_LONG = (
 )  # fmt: skip
 """What servers say of messages that do not fit."""
 ROOM = re.compile(r"context length is (\d+)")
-READ = re.compile(r"(\d+) (?:in the messages|input tokens)")
+READ = re.compile(r"(?<!\d)(\d++) (?:in the messages|input tokens)")
 SHAPES = ("json_schema", "json_object", "")
 """How an answer is held to its schema, from the strongest way to none."""
 

@@ -25,18 +25,27 @@ NUMBER = re.compile(
       | (?P<whole>{WHOLE})?(?P<part>\.[0-9]+)?
         (?:[eE](?P<power>[-+]?[0-9]{{1,3}})|\s?(?:\*|×)\s?10\^(?P<power2>[-+]?[0-9]{{1,3}}))?
     )
-    \s?(?P<percent>%|percent\b)?\s?(?P<words>[A-Za-zµ°²³][A-Za-zµ°²³'/. -]*)?""",
+    \s?(?P<percent>%|percent\b)?\s?(?P<words>[A-Za-zµ°][A-Za-zµ°²³'/. -]*)?""",
     re.VERBOSE,
 )
 AFTER = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
 sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred
-thousand million billion half third quarter dozen hundreds thousands millions billions halves thirds
-quarters dozens k or and not but to plus minus times mod pi e i x y z n sqrt inf infinity nan
+thousand million billion half third quarter dozen hundreds thousands millions billions halves
+thirds quarters dozens k or and not but to plus minus times mod pi e i x y z n sqrt inf infinity
+nan trillion trillions quadrillion quadrillions quintillion zillion lakh lakhs crore crores score
+gross mil bn mn squared cubed root roots power powers factorial negative positive opposite inverse
+reciprocal double doubled twice triple tripled thrice halved quadruple fold point over divided
+multiplied by less without except never no false wrong incorrect base binary hexadecimal octal
+fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths ninth ninths tenth tenths
+hundredth hundredths thousandth thousandths millionth millionths th st nd rd if about almost
+nearly approximately roughly between
 """
 NUMBER_WORDS = frozenset(AFTER.split())
 """Words after a number that make it another number, or none."""
 MOST_WORDS = 4
+LARGE_LETTERS = frozenset("ABDEGHIJKMOPQRSTUVWXYZ")
+"""Alone they are a million, a billion or an unknown; L is litres, and C, F and N are units too."""
 
 REMOVED = (
     "\\left",
@@ -151,7 +160,10 @@ def read_number(content: str) -> Reading | None:
         return None
     if found["sign"] and found["sign2"]:
         return None
-    words = (found["words"] or "").lower().split()
+    words = (found["words"] or "").split()
+    if any(word in LARGE_LETTERS for word in words):
+        return None
+    words = [word.lower() for word in words]
     if len(words) > MOST_WORDS or NUMBER_WORDS.intersection(re.split(r"[^a-z]+", " ".join(words))):
         return None
     negative = "-" in (found["sign"], found["sign2"])

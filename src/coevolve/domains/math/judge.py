@@ -8,7 +8,7 @@ from typing import Any
 
 from coevolve.domains.math import symbolic
 from coevolve.domains.math.answer import NoAnswer, Reading, find, read_number, tidy
-from coevolve.domains.math.units import UNITS, unit_called
+from coevolve.domains.math.units import UNITS, unit_called, unknown_words
 
 NAME = re.compile(
     r"(?:\\text\{[^{}]*\}|\\?[A-Za-z]+|\([A-Za-z](?:\s?,\s?[A-Za-z])*\))"
@@ -38,7 +38,7 @@ def judge(data: dict[str, Any], text: str) -> tuple[str, str]:
         return "format", f"not one number: {content[:60]!r}"
     gold = read_number(data["answer"])
     assert gold is not None  # tasks are checked when they are made or loaded
-    return judge_given(gold, read) if data["form"] == "any" else judge_asked(data, gold, read)
+    return judge_given(data, gold, read) if data["form"] == "any" else judge_asked(data, gold, read)
 
 
 def judge_asked(data: dict[str, Any], gold: Reading, read: Reading) -> tuple[str, str]:
@@ -56,6 +56,8 @@ def judge_asked(data: dict[str, Any], gold: Reading, read: Reading) -> tuple[str
         return "format", f"the right value, but not as {form}"
     if not read.lowest:
         return "format", "the right value, but not in lowest terms"
+    if odd := unknown_words(read.words, data["question"], gold.words):
+        return "unit", f"{odd!r} is neither a unit nor a word of the question"
     said, asked = unit_called(read.words), UNITS.get(data["asked"])
     if data["unit"] != "no" and said != asked:
         return "unit", f"{data['asked']} was asked for, not {read.words or 'a bare number'!r}"
@@ -73,7 +75,7 @@ def same_quantity(gold: Reading, read: Reading) -> bool:
     )  # fmt: skip
 
 
-def judge_given(gold: Reading, read: Reading) -> tuple[str, str]:
+def judge_given(data: dict[str, Any], gold: Reading, read: Reading) -> tuple[str, str]:
     """Of a task from elsewhere, whose question does not say what form it wants."""
     accepted = {gold.value}
     if gold.percent or read.percent:
@@ -84,6 +86,8 @@ def judge_given(gold: Reading, read: Reading) -> tuple[str, str]:
         return "wrong_value", f"{read.value} is not the value"
     if read.kind == "fraction" and gold.value.denominator == 1:
         return "format", "a quotient that was not computed"
+    if odd := unknown_words(read.words, data["question"], gold.words):
+        return "unit", f"{odd!r} is neither a unit nor a word of the question"
     one, other = unit_called(gold.words), unit_called(read.words)
     if one and other and one != other:
         return "unit", f"in {other.name}, not in {one.name}"
@@ -106,9 +110,26 @@ def judge_expression(data: dict[str, Any], content: str) -> tuple[str, str]:
             return "format", "an equation, not one answer"
     if problem := symbolic.refused(content):
         return "format", problem
+    if brackets(content) != brackets(gold):
+        return "wrong_value", "brackets of another kind: a point is no set, and no interval"
     if symbolic.equal(gold, content):
         return "", ""
     return "wrong_value", "not equal to the right answer"
+
+
+def brackets(latex: str) -> list[str]:
+    """The brackets around lists, of which only those of a set may be left out; math-verify takes
+    a set for a point."""
+    found, opened = [], list[list[str]]([["", ""]])
+    for mark in tidy(latex).replace("\\{", "{").replace("\\}", "}"):
+        if mark in "([{":
+            opened.append([mark, ""])
+        elif mark in ")]}" and len(opened) > 1:
+            begin, comma = opened.pop()
+            found += [begin + mark] * bool(comma)
+        elif mark in ",;":
+            opened[-1][1] = mark
+    return sorted(kind for kind in found if kind != "{}")
 
 
 def pack(text: str) -> str:

@@ -41,9 +41,9 @@ to ldots cdots dots quad mid operatorname overline hat vec displaystyle
 """
 COMMANDS = frozenset(LATEX.split())
 NUMBERS = re.compile(r"[0-9][0-9,._]*")
-POWERS = re.compile(r"\^\s*\{?\s*[-+]?\s*([0-9.]+)")
-
-TOWER = re.compile(r"\^\s*(?:\{[^{}]*|\{?[^{}]*\}|\\?[A-Za-z0-9]+)\s*\^")
+POWERS = re.compile(r"\^\s*+\{?+\s*+[-+]?+\s*+([0-9.]++)")
+RAISED = re.compile(r"\{[^{}]*+\}?+|[^{}]*+\}|\\?[A-Za-z0-9]++")
+"""What stands between two signs `^` if the second raises what the first has raised."""
 
 
 def refused(latex: str) -> str:
@@ -56,7 +56,8 @@ def refused(latex: str) -> str:
     if any(len(number) > MOST_DIGITS for number in NUMBERS.findall(latex)):
         return f"a number of more than {MOST_DIGITS} digits"
     powers = POWERS.findall(latex)
-    if latex.count("^") > MOST_POWERS or TOWER.search(latex):
+    between = latex.split("^")[1:-1]
+    if len(between) >= MOST_POWERS or any(RAISED.fullmatch(one.strip()) for one in between):
         return "a tower of powers"
     if any(len(power.partition(".")[0]) > 3 for power in powers):
         return f"a power above {MOST_POWER}"

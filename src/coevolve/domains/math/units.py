@@ -1,5 +1,6 @@
 """Units of measure: their names, and how many of one make another."""
 
+import re
 from typing import NamedTuple
 
 
@@ -49,6 +50,31 @@ PAIRS = (
     ("minute", "hour"),
 )
 """A smaller unit and a larger one that it is converted to or from."""
+
+
+KNOWN = """
+mm millimetre millimetres millimeter millimeters inch inches in foot feet ft yard yards yd mile
+miles mi mg milligram milligrams ounce ounces oz pound pounds lb lbs ton tons tonne tonnes
+gallon gallons gal quart quarts pint pints cup cups cl dl
+day days week weeks month months year years decade decades century centuries ms am pm
+dollar dollars cent cents usd euro euros eur pence pounds yen rupee rupees
+degree degrees deg ° °c °f c f n radian radians rad kelvin celsius fahrenheit
+mph kph kmh newton newtons joule joules watt watts volt volts amp amps ohm ohms hertz hz
+pascal pascals unit units
+"""
+JOINED = frozenset(["per", "of", "a", "an", "the", "in", "each", "square", "cubic", "sq", "cu"])
+"""They say nothing by themselves."""
+ALLOWED = frozenset(KNOWN.split()) | SPELLINGS.keys() | JOINED
+WORD = re.compile("[a-zµ°]+")
+
+
+def unknown_words(words: str, *texts: str) -> str:
+    """The first of some words after a number that is no unit and stands in none of the texts; all
+    of them where none says what was counted. Empty where nothing is wrong."""
+    said = WORD.findall(words.lower())
+    known = ALLOWED.union(*(WORD.findall(text.lower()) for text in texts))
+    odd = next((word for word in said if word not in known), "")
+    return odd or (words if said and JOINED.issuperset(said) and said != ["in"] else "")
 
 
 def unit_called(words: str) -> Unit | None:

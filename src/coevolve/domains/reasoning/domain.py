@@ -58,6 +58,8 @@ class ReasoningDomain(SimpleDomain):
     """Implements the `Domain` protocol for one data set."""
 
     chunk = 1_024
+    judge_cpu_s = 20.0
+    """Scorers of the library may simplify what a model wrote."""
 
     def __init__(self, dataset: str) -> None:
         if dataset in EXCLUDED:

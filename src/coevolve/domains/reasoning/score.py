@@ -17,7 +17,7 @@ from io import StringIO
 from typing import Any
 
 FULL = 1.0
-NAME = r"(?<![A-Za-z])(?:[A-Za-z]|exp|a?sin|a?cos|a?tan|log|sqrt)(?![A-Za-z])"
+NAME = r"(?<![A-Za-z0-9.])(?:[A-Za-z]|exp|a?sin|a?cos|a?tan|log|sqrt)(?![A-Za-z])"
 FORMULA = rf"(?:[0-9]|(?<=[0-9])\.(?=[0-9])|{NAME}|[-+*/() ])"
 ALPHABETS = {
     "cryptarithm": r"[A-Z0-9=, ]",

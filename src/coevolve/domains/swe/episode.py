@@ -23,7 +23,8 @@ MATCHES = 60
 COMMAND_S = 60
 LARGEST_FILE = 1 << 20
 GIT = re.compile(r"\bgit\b")
-TESTING = re.compile(r"\b(pytest|unittest|py\.test)\b|\bpython[0-9.]*\s+\S*tests?\S*\.py\b")
+TESTING = re.compile(r"\b(pytest|unittest|py\.test)\b")
+PROGRAM = re.compile(r"\bpython[0-9.]*+\s++(\S*)\.py\b")
 HELP = 'No tool call found. Write a block such as\n```tool\n{"tool": "list", "path": ""}\n```'
 
 
@@ -170,7 +171,7 @@ class SweEpisode(Attempted):
             command: The command, such as `python -m pytest tests -q`.
         """
         self.history_read |= self.unfolded.work.history and bool(GIT.search(command))
-        self.tests_run += bool(TESTING.search(command))
+        self.tests_run += runs_tests(command)
         shown = run_command(self.tree, command, wall_s=COMMAND_S)
         self.tree = shown.tree
         self.note("run", shown.code == 0)
@@ -199,6 +200,12 @@ class SweEpisode(Attempted):
         if len(data) > LARGEST_FILE:
             raise ToolError(f"{len(data)} bytes; a file may have {LARGEST_FILE}")
         self.tree[place] = data
+
+
+def runs_tests(command: str) -> bool:
+    """Whether a command runs tests, as far as its words tell."""
+    programs = (found[1] for found in PROGRAM.finditer(command))
+    return bool(TESTING.search(command)) or any("test" in name for name in programs)
 
 
 def below(name: str, place: str) -> bool:
