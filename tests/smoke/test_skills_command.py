@@ -47,7 +47,8 @@ def test_skills_are_listed_shown_handed_on_and_taken_in(tmp_path):
     first = said("import", tmp_path / "learned.toml", tmp_path / "slip.toml", folder=here)
     assert "warmer_when_x: no built-in diagnostic is called 'entropie'; did you" in first.stderr
     again = json.loads(said("import", tmp_path / "learned.toml", "--json", folder=here).stdout)
-    assert again == [{"skill": "warmer_when_sure", "new": False, "trials": 0}]
+    name = "warmer_when_sure"
+    assert again == [{"skill": name, "new": False, "trials": 0, "quarantined": True}]
     done = said("export", "-o", tmp_path / "out.toml", folder=here)
     assert done.exit_code == 0, done.output
     taken = said("import", tmp_path / "out.toml", folder=there)
@@ -55,6 +56,9 @@ def test_skills_are_listed_shown_handed_on_and_taken_in(tmp_path):
     shown = said("show", "warmer_when_sure", folder=there)
     assert 'trigger = "entropy < 0.1"' in shown.stdout
     assert "gain = 0.05" in shown.stdout
+    waiting = said("list", "--factor", "recipe.temperature", folder=there)
+    assert "1 / 0" not in waiting.stdout
+    assert said("accept", "warmer_when_sure", folder=there).exit_code == 0
     best = said("list", "--factor", "recipe.temperature", folder=there)
     assert "1 / 0" in best.stdout
     listed = said("list", "--domain", "math", "--json", folder=there)

@@ -67,9 +67,10 @@ def list_skills(
     table.caption = f"{len(found)} skills; record: versions kept, and trained but not kept"
     for skill in found:
         warns = skill.negative or bool(domain and skill.warns(domain))
+        waits = "quarantined: " if skill.quarantined else ""
         table.add_row(
             skill.name, skill.factor, f"{skill.held()} / {skill.failed()}",
-            ", ".join(skill.held_in), ("not: " if warns else "") + skill.summary,
+            ", ".join(skill.held_in), waits + ("not: " if warns else "") + skill.summary,
         )  # fmt: skip
     out.print(table)
 
@@ -131,6 +132,8 @@ def import_skills(
 ) -> None:
     """Take in skills; trials of a skill that is known already are added to its own.
 
+    No engineer hears of them until `coevolve skills accept`, or until they have held here.
+
     coevolve skills import ours.toml
     """
     from coevolve.cli.show import out
@@ -150,14 +153,43 @@ def import_skills(
     lines: list[dict[str, Any]] = []
     for skill in read:
         known_trials = len(before[skill.name].evidence) if skill.name in before else 0
-        trials = len(library.absorb(skill).evidence) - known_trials
-        lines.append({"skill": skill.name, "new": skill.name not in before, "trials": trials})
+        taken = library.absorb(skill, foreign=True)
+        lines.append({
+            "skill": skill.name, "new": skill.name not in before,
+            "trials": len(taken.evidence) - known_trials, "quarantined": taken.quarantined,
+        })  # fmt: skip
     if as_json:
         print(json.dumps(lines))
         return
     for line in lines:
         what = "new" if line["new"] else "known"
         out.print(f"{line['skill']}: {what}, {line['trials']} trials more", highlight=False)
+    out.print("They wait: look at them (`skills show NAME`), then `skills accept NAME`.")
+
+
+@app.command()
+def accept(
+    names: Annotated[list[str], typer.Argument(help="Skills that were imported.")],
+    folder: Folder = SHARED,
+    as_json: AsJson = False,
+) -> None:
+    """Let engineers hear of imported skills, and let their trials count.
+
+    coevolve skills accept finer_reward
+    """
+    from coevolve.cli.show import out
+
+    library = opened(folder)
+    chosen = [library.get(name) for name in names]
+    for skill in chosen:
+        if skill == skill.accepted():
+            raise UserError(f"nothing of '{skill.name}' waits; it was not imported, or is accepted")
+    found = [library.put(skill.accepted()) for skill in chosen]
+    if as_json:
+        print(json.dumps([with_record(skill) for skill in found]))
+        return
+    for skill in found:
+        out.print(f"{skill.name}: accepted, {len(skill.evidence)} trials", highlight=False)
 
 
 def tell_unknown(skills: list["Skill"]) -> None:
@@ -188,6 +220,7 @@ def with_record(skill: "Skill") -> dict[str, Any]:
     """A skill with what follows from its record."""
     return {
         **skill.model_dump(mode="json"),
+        "quarantined": skill.quarantined,
         "held": skill.held(),
         "failed": skill.failed(),
         "held_in": list(skill.held_in),

@@ -8,7 +8,7 @@ import json
 from difflib import unified_diff
 from typing import Any, NamedTuple
 
-from coevolve.engineers.fence import clean, cut
+from coevolve.core.fence import clean, cut
 
 MOST_CHARACTERS = 20_000
 """Shown of anything that a model wrote."""

@@ -7,6 +7,7 @@ Invariant: every rate is shown as counts, and what was left out is said.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from coevolve.core.fence import fenced
 from coevolve.core.task import Label
 from coevolve.domains.knobs import Knob
 from coevolve.engineers.base import Past, View
@@ -51,11 +52,9 @@ def breakdown(view: View, budget: int) -> str:
     if not everything.n:
         return "No tasks were tried yet (n = 0)."
     tasks = "dev" if on_dev else "training"
-    lines = [
-        *since(view, finished),
-        f"Results of version {finished.number} on {tasks} tasks:",
-        *overall(everything),
-    ]
+    heading = f"Results of version {finished.number} on {tasks} tasks:\n"
+    budget -= len(heading) + 8
+    lines = [*since(view, finished), *overall(everything)]
     if on_dev and (train := pooled(finished.train)).n:
         lines.append(f"In training: {counted(train)}.")
     found = {label: kinds(view, finished, label) for label in labels_of(view, finished)}
@@ -71,7 +70,7 @@ def breakdown(view: View, budget: int) -> str:
         left.pop(0)
     if combined := rows(cells, labels, budget - size(lines) - 100):
         lines += ["", *combined]
-    return "\n".join(lines)
+    return heading + fenced("\n".join(lines), budget)
 
 
 def since(view: View, finished: Past) -> list[str]:

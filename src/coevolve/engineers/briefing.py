@@ -1,14 +1,21 @@
 """What a model that trains is told before it asks anything: the parent, its signs, the view.
 
-Invariant: text that anybody else wrote is fenced or cleaned, and the whole keeps to its budget.
+Invariant: outside of fences stand our own words only, and the whole keeps to its budget.
 """
 
 import json
+from collections.abc import Sequence
 
+from coevolve.core.fence import cut
 from coevolve.engineers.base import Past, View
 from coevolve.engineers.breakdown import reason
-from coevolve.engineers.context import CHARACTERS_PER_TOKEN, refusal, remark
-from coevolve.engineers.fence import clean, cut
+from coevolve.engineers.context import (
+    CHARACTERS_PER_TOKEN,
+    KNOBS_CHARACTERS,
+    refusal,
+    remark,
+    under,
+)
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.signals import counted
 from coevolve.engineers.situation import Situation
@@ -45,14 +52,20 @@ def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tok
 def about(view: View) -> str:
     """The domain, and what a reward may be made of."""
     names = {**view.components, **FACTS}
-    lines = [f"- {name}: {clean(meaning)}" for name, meaning in names.items()]
-    return "\n".join([f"Domain: {view.domain}. A reward may use", *lines])
+    lines = [f"Domain: {view.domain}", *(f"- {name}: {text}" for name, text in names.items())]
+    return data("The domain, and what a reward may use", lines)
+
+
+def data(heading: str, lines: Sequence[str]) -> str:
+    """What others wrote or named, under words of ours."""
+    return under(heading, "\n".join(lines), KNOBS_CHARACTERS)
 
 
 def factors(view: View) -> str:
     """What may change, and what it is in the parent."""
     values = flat(view.parent.harness)
-    lines = [f"What may change, one at a time, and its value in version {view.parent.number}:"]
+    heading = f"What may change, one at a time, and its value in version {view.parent.number}"
+    lines = []
     for name in view.factors:
         layer, meaning = FACTORS[name]
         shown = "see below" if name == "knobs" else json.dumps(values[name])
@@ -60,7 +73,7 @@ def factors(view: View) -> str:
     if view.switch:
         lines.append(f"These layers failed lately, try others: {', '.join(view.switch)}.")
     lines.append("Knobs:\n" + view.space.project(view.parent.harness.knobs).describe(mix(view)))
-    return "\n".join(lines)
+    return data(heading, lines)
 
 
 def signs(situation: Situation) -> str:
@@ -70,7 +83,7 @@ def signs(situation: Situation) -> str:
         return "No diagnostic has anything to say about the parent yet."
     alarms = [f"- {alarm.words}" for alarm in situation.alarms] or ["- none"]
     readings = ", ".join(f"{name} {value:.3g}" for name, value in known.items())
-    return "\n".join(["Alarms of the parent:", *alarms, f"All its readings: {readings}"])
+    return data("Alarms of the parent", [*alarms, f"All its readings: {readings}"])
 
 
 def listed(view: View) -> str:
@@ -79,11 +92,11 @@ def listed(view: View) -> str:
     refused = [
         refusal(view, one)
         if one.patch.factor == "knobs"
-        else f"- {changed(one.patch)}: {cut(clean(one.words), WORDS)}"
+        else f"- {changed(one.patch)}: {cut(one.words, WORDS)}"
         for one in view.refused[-MOST_REFUSED:]
     ]
     tried = ["Proposed before and not trained:", *refused] if refused else []
-    return "\n".join(["Versions so far:", *lines, *tried])
+    return data("Versions so far", [*lines, *tried])
 
 
 def line(version: Version, measured: Past | None) -> str:
@@ -102,7 +115,7 @@ def line(version: Version, measured: Past | None) -> str:
 
 
 def changed(patch: Patch) -> str:
-    return f"{patch.factor} = {cut(clean(json.dumps(patch.value)), 60)}"
+    return f"{patch.factor} = {cut(json.dumps(patch.value), 60)}"
 
 
 def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
@@ -110,15 +123,15 @@ def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
     fitting = library.matching(view.domain, situation)
     lines = [in_a_line(skill, view.domain) for skill in fitting if skill.trigger] or ["- none"]
     warned = [
-        f"- {skill.name}: not {skill.factor}: {clean(skill.summary)}"
+        f"- {skill.name}: not {skill.factor}: {skill.summary}"
         for skill in library.warning(view.domain, situation)
     ]
     against = ["What they warn of:", *warned] if warned else []
-    return "\n".join(["Skills whose triggers hold, best first:", *lines, *against])
+    return data("Skills whose triggers hold, best first", [*lines, *against])
 
 
 def in_a_line(skill: Skill, domain: str) -> str:
     """A skill and its record in one line."""
     held, failed = skill.held(), skill.failed()
     record = f"held {held}, failed {failed}; here {skill.held(domain)} and {skill.failed(domain)}"
-    return f"- {skill.name} ({skill.factor}): {clean(skill.summary)} [{record}]"
+    return f"- {skill.name} ({skill.factor}): {skill.summary} [{record}]"

@@ -62,16 +62,20 @@ class SkillLibrary:
                 replace_file(self.folder / f"{skill.name}.toml", as_toml([skill]))
         return skill
 
-    def absorb(self, skill: Skill) -> Skill:
-        """Keep a skill with all its trials and those known here, also if others write meanwhile."""
+    def absorb(self, skill: Skill, foreign: bool = False) -> Skill:
+        """Keep a skill with all its trials and those known here, also if others write meanwhile.
+
+        Of a `foreign` one that is known here the trials alone are taken, and they wait.
+        """
+        unite = taken_in if foreign else united
         if self.folder is None:
-            return self.put(united(self.skills.get(skill.name), skill))
+            return self.put(unite(self.skills.get(skill.name), skill))
         with writable(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         with alone(self.folder):
             file = self.folder / f"{skill.name}.toml"
             written = read_file(file).get(skill.name) if file.is_file() else None
-            return self.put(united(written or self.skills.get(skill.name), skill))
+            return self.put(unite(written or self.skills.get(skill.name), skill))
 
     def copied(self, folder: Path) -> Self:
         """The library as it is now, in another folder; what is there already stays.
@@ -124,6 +128,12 @@ def united(known: Skill | None, skill: Skill) -> Skill:
         if trial.key not in {one.key for one in skill.evidence}:
             skill = skill.tried(trial)
     return skill
+
+
+def taken_in(known: Skill | None, skill: Skill) -> Skill:
+    """A skill from elsewhere beside what is known here, whose words and trials stand."""
+    waiting = skill.from_elsewhere()
+    return united(waiting, known) if known else waiting
 
 
 def read_folder(folder: Path) -> dict[str, Skill]:

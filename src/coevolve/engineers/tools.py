@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from coevolve.core.errors import CoevolveError, UserError
+from coevolve.core.fence import clean, cut, fenced
 from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
 from coevolve.diagnostics.health import behind_sql, readings_at
@@ -17,7 +18,6 @@ from coevolve.diagnostics.locked import Answer
 from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
 from coevolve.engineers.briefing import in_a_line, listed
-from coevolve.engineers.fence import clean, cut, fenced
 from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply
@@ -85,7 +85,7 @@ class Tools:
         try:
             match call.tool:
                 case "query":
-                    text = fenced(table(self.view.ask(call.sql)), REPLY_CHARACTERS)
+                    text = data(table(self.view.ask(call.sql)))
                 case "rollouts":
                     text = self.rollouts(call.name, call.version)
                 case "lineage":
@@ -96,10 +96,10 @@ class Tools:
                     text = self.asked(call.diagnostic)
                 case _:
                     tried = self.view.backtest(self.patch_of(call.patch))
-                    text = f"The patch can be applied. Backtest: {json.dumps(tried)}"
+                    text = f"The patch can be applied. Backtest:\n{data(json.dumps(tried))}"
         except CoevolveError as error:
-            text = f"error: {error}"
-        return cut(clean(text), REPLY_CHARACTERS)
+            text = f"error:\n{data(str(error))}"
+        return cut(text, REPLY_CHARACTERS)
 
     def patch_of(self, change: Change | None) -> Patch:
         """The patch that a model means, if it may be made; a `UserError` says why not."""
@@ -169,7 +169,7 @@ class Tools:
             sql = behind_sql(conditions[name], number, ROLLOUTS)
             ids = [str(row[0]) for row in self.view.ask(sql).rows]
         texts = [self.rollout(one) for one in ids]
-        return "\n".join(texts) or f"no rollout of version {version} is behind '{name}'"
+        return "\n".join(texts) or f"no rollout of version {version} is behind it"
 
     def rollout(self, name: str) -> str:
         """What was said in one rollout."""
@@ -182,8 +182,8 @@ class Tools:
         said = self.view.ask(
             f"SELECT role, text FROM messages WHERE id = {quoted(name)} ORDER BY position"
         )
-        parts = [f"{name}: {table(facts)}"]
-        parts += [f"{role}:\n{fenced(text, MESSAGE_CHARACTERS)}" for role, text in said.rows]
+        parts = [data(f"{name}: {table(facts)}")]
+        parts += [fenced(f"{role}:\n{text}", MESSAGE_CHARACTERS) for role, text in said.rows]
         return "\n".join(parts)
 
     def versions(self, number: int | None) -> str:
@@ -195,17 +195,23 @@ class Tools:
             raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
         version = found[number].model_dump(mode="json", exclude={"words"})  # those tell of the gate
         readings = {k: round(v, 4) for k, v in readings_at(self.view.findings, number).items()}
-        return json.dumps({**version, "readings": readings})
+        return data(json.dumps({**version, "readings": readings}))
 
     def skills(self, name: str) -> str:
         """One skill with its record, without the gate's numbers, or a list."""
         if name:
-            skill = self.library.get(name)
+            told = {n: one for n, one in self.library.skills.items() if not one.quarantined}
+            skill = lookup("skill", name, told)
             none = {"gain": None, "low": None, "high": None, "n": 0}
             record = tuple(one.model_copy(update=none) for one in skill.evidence)
-            return as_toml([skill.model_copy(update={"evidence": record})]).decode()
+            return data(as_toml([skill.model_copy(update={"evidence": record})]).decode())
         fitting = self.library.matching(self.view.domain, self.situation)
-        return "\n".join(in_a_line(skill, self.view.domain) for skill in fitting)
+        return data("\n".join(in_a_line(skill, self.view.domain) for skill in fitting))
+
+
+def data(text: str) -> str:
+    """What others wrote or named, as long as a reply may be."""
+    return fenced(text, REPLY_CHARACTERS - 60)
 
 
 def table(answer: Answer) -> str:

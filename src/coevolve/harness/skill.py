@@ -44,6 +44,8 @@ class Trial(Value):
     n: int = 0
     """Gate tasks."""
     date: str = ""
+    waits: bool = False
+    """It came from elsewhere and no person has accepted it: it counts for nothing."""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -84,6 +86,8 @@ class Skill(Value):
     learned: bool = False
     """Distilled from a run, as opposed to written by a person."""
     provenance: str = ""
+    waits: bool = False
+    """It came from elsewhere and no person has accepted it."""
     evidence: tuple[Trial, ...] = ()
 
     @model_validator(mode="after")
@@ -99,8 +103,8 @@ class Skill(Value):
         return self
 
     def trials(self, domain: str = "") -> list[Trial]:
-        """Those of a domain, or all."""
-        return [one for one in self.evidence if domain in ("", one.domain)]
+        """Those of a domain, or all, that count."""
+        return [one for one in self.evidence if domain in ("", one.domain) and not one.waits]
 
     def held(self, domain: str = "") -> int:
         return sum(one.held for one in self.trials(domain))
@@ -111,13 +115,30 @@ class Skill(Value):
     @property
     def held_in(self) -> tuple[str, ...]:
         """Domains in which it held, by name."""
-        return tuple(sorted({one.domain for one in self.evidence if one.held}))
+        return tuple(sorted({one.domain for one in self.trials() if one.held}))
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether no engineer may hear of it: it is from elsewhere, was not accepted, and has not
+        held here."""
+        return self.waits and not self.held()
+
+    def from_elsewhere(self) -> "Skill":
+        """As it is taken in: nothing of its record counts until a person accepts it."""
+        return self.model_copy(update={"waits": True, "evidence": self.told(waits=True)})
+
+    def accepted(self) -> "Skill":
+        """With all that came from elsewhere."""
+        return self.model_copy(update={"waits": False, "evidence": self.told(waits=False)})
+
+    def told(self, waits: bool) -> tuple[Trial, ...]:
+        return tuple(one.model_copy(update={"waits": waits}) for one in self.evidence)
 
     def warns(self, domain: str) -> bool:
         """Whether it says what not to do in this domain."""
         if self.negative:
             return self.reaches(domain)
-        if not self.trigger:
+        if not self.trigger or self.quarantined:
             return False  # local search saw no sign, so its failures say nothing about one
         held, failed = self.held(domain), self.failed(domain)
         return failed >= FAILURES_TO_TURN and failed >= FAILURES_TO_TURN * held
@@ -129,6 +150,8 @@ class Skill(Value):
 
     def reaches(self, domain: str) -> bool:
         """Whether it is about this domain, or has held in enough others."""
+        if self.quarantined:
+            return False
         at_home = "*" in self.domains or domain in self.domains or domain in self.held_in
         return at_home or len(self.held_in) >= DOMAINS_TO_SHARE
 

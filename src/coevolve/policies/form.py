@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from coevolve.core.fence import fenced
 from coevolve.core.files import storable
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.thought import CLOSE, OPEN, spoken
@@ -100,8 +101,9 @@ def formal(thought: str) -> tuple[Message, Message]:
 def repair(text: str, failure: str, schema_text: str) -> tuple[Message, Message]:
     """The wrong answer and what is wrong with it, as the next two messages."""
     request = (
-        f"This answer cannot be used: {failure}\nAnswer again with exactly one JSON object and "
-        f"nothing else. It must follow this JSON schema:\n{schema_text[:ECHOED_CHARACTERS]}"
+        f"This answer cannot be used:\n{fenced(failure, FAILURE_CHARACTERS)}\nAnswer again with "
+        "exactly one JSON object and nothing else. It must follow this JSON schema:\n"
+        f"{fenced(schema_text, ECHOED_CHARACTERS)}"
     )
     return (
         Message(role="assistant", content=storable(text[:ECHOED_CHARACTERS])),
