@@ -13,8 +13,9 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import CancelledError
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +27,7 @@ from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.cache import AnswerCache, key_of
 from coevolve.policies.wire import (
     KEY_VARIABLES,
+    LONGEST,
     Dialect,
     Request,
     Trouble,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Result = TypeVar("Result")
+SHORTENED = 3
+"""How often a server may say that there is room for fewer tokens than it said before."""
 
 
 class Usage(NamedTuple):
@@ -237,13 +241,14 @@ class EndpointPolicy:
         self, worker: Worker, request: Request, halt: "asyncio.Future[PolicyError]"
     ) -> Completion | None:
         """Send until an answer comes, the retries are used up, or `halt` is set."""
-        schema, attempt = request.sampling.json_schema, 0
+        schema, attempt, shortened = request.sampling.json_schema, 0, 0
         dialect = self._dialects.get(schema, self._dialect._replace(shape=0))
         while not halt.done():
             try:
                 completion = await self._send(worker, request, dialect)
             except Trouble as trouble:
-                if 0 < trouble.room < request.sampling.max_tokens:
+                if 0 < trouble.room < request.sampling.max_tokens and shortened < SHORTENED:
+                    shortened += 1
                     fewer = request.sampling.model_copy(update={"max_tokens": trouble.room})
                     request = request._replace(sampling=fewer)
                     continue
@@ -284,9 +289,10 @@ class EndpointPolicy:
             raise Trouble(f"timed out after {self._timeout_s:g} s") from None
         except openai.APIStatusError as error:
             wait_s = retry_after_s(error.response.headers)
-            raise Trouble(error.response.text[:500], error.status_code, wait_s) from None
-        except openai.OpenAIError as error:
-            raise Trouble(f"connection failed ({error.__cause__ or error!r})") from None
+            said = error.response.content[:500].decode("utf-8", "replace")
+            raise Trouble(said, error.status_code, wait_s) from None
+        except Exception as error:  # a named capture point: a server may send anything
+            raise Trouble(f"connection failed ({error.__cause__ or error!r})"[:500]) from None
         seconds = time.perf_counter() - began
         answer = parsed(response.content)
         prompt = tokens_in(answer, "prompt_tokens")
@@ -350,17 +356,48 @@ def found_key(api_key: str | None) -> str:
 
 
 def open_client(base_url: str, api_key: str, timeout_s: float) -> "AsyncOpenAI":
-    """A client that never retries by itself, and never asks a proxy for this very machine."""
+    """A client that never retries by itself, goes where no server sends it, reads no more than
+    `LONGEST` bytes and unpacks none, and never asks a proxy for this very machine."""
     try:
         import openai
     except ImportError:
         raise PolicyError(
             "endpoints need the package openai; `pip install 'coevolve[endpoint]'`"
         ) from None
+
     return openai.AsyncOpenAI(
         base_url=base_url,
         api_key=api_key,
         timeout=timeout_s,
         max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(trust_env=not is_local(base_url)),
-    )
+        default_headers={"Accept-Encoding": "identity"},
+        http_client=openai.DefaultAsyncHttpxClient(
+            trust_env=not is_local(base_url), follow_redirects=False,
+            event_hooks={"response": [bounded]},
+        ),
+    )  # fmt: skip
+
+
+async def bounded(response: Any) -> None:
+    """Let the body of a response break off where it is too long; one that is packed is not read."""
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed != "identity":
+        raise ValueError(f"the answer is packed ({packed:.20}), though that was not asked for")
+    # The client may use a package of another name than `httpx`, with the same classes.
+    package = import_module(type(response).__module__.partition(".")[0])
+
+    class Bounded(package.AsyncByteStream):  # type: ignore[name-defined, misc]
+        def __init__(self, stream: Any) -> None:
+            self.stream, self.left = stream, LONGEST
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for part in self.stream:
+                self.left -= len(part)
+                if self.left < 0:
+                    raise ValueError(f"the answer has more than {LONGEST:,} bytes")
+                yield part
+
+        async def aclose(self) -> None:
+            await self.stream.aclose()
+
+    response.stream = Bounded(response.stream)

@@ -26,6 +26,8 @@ TOO_LONG = (
 """What servers say of messages that do not fit."""
 ROOM = re.compile(r"context length is (\d+)")
 READ = re.compile(r"(?<!\d)(\d++) (?:in the messages|input tokens)")
+LONGEST, MOST_TOKENS = 2**24, 10**9
+"""Bytes of a response, and tokens that can have been read or written for it."""
 SHAPES = ("json_schema", "json_object", "")
 """How an answer is held to its schema, from the strongest way to none."""
 
@@ -122,6 +124,8 @@ class Trouble(Exception):
 
     def fix(self, model: str) -> str:
         """What a user can do about it."""
+        if 300 <= self.status < 400:
+            return "give the address that it sends to, if that is trusted"
         if self.status == 401:
             return f"set {KEY_VARIABLES[0]} (or {KEY_VARIABLES[1]}) to a valid key"
         if self.status == 404:
@@ -156,7 +160,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float:
     except ValueError:
         try:
             wait_s = parsedate_to_datetime(text).timestamp() - time.time()
-        except ValueError:
+        except (ValueError, OverflowError, OSError, TypeError):
             return 0.0
     return max(0.0, wait_s) if math.isfinite(wait_s) else 0.0
 
@@ -176,7 +180,7 @@ def tokens_in(answer: dict[str, Any], name: str) -> int:
     """A token count of the response, 0 where it is missing or makes no sense."""
     usage = answer.get("usage")
     value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value <= MOST_TOKENS else 0
 
 
 def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
@@ -214,9 +218,9 @@ def read_logprobs(found: object, tokens: int) -> tuple[float, ...] | None:
     logprobs = []
     for entry in entries:
         value, probability = entry.get("logprob"), entry.get("prob")
-        if value is None and isinstance(probability, float | int) and probability > 0:
+        if value is None and isinstance(probability, float | int) and 0 < probability <= 1:
             value = math.log(probability)
-        if not isinstance(value, float | int) or not math.isfinite(value):
+        if not isinstance(value, float | int) or not -MOST_TOKENS <= value <= MOST_TOKENS:
             return None
         logprobs.append(float(value))
     return tuple(logprobs) or None

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from coevolve.core.errors import CoevolveError, UserError
@@ -180,6 +180,15 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
 
     folders = dashboard.site.folders
 
+    class Followed(StreamingResponse):
+        """Counted from its request on, however it ends."""
+
+        async def __call__(self, *how: Any) -> None:
+            try:
+                await super().__call__(*how)
+            finally:
+                dashboard.streams.leave()
+
     def runs(request: Request) -> Response:
         return dashboard.page(request, "runs")
 
@@ -198,15 +207,17 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
 
     async def live(request: Request, address: str = "") -> Response:
         found = folders.find(address) if address else None
-        if dashboard.streams.full or (address and (found is None or found[1])):
-            return Response(status_code=503 if found or not address else 404)
+        if address and (found is None or found[1]):
+            return Response(status_code=404)
+        if not dashboard.streams.enter():
+            return Response(status_code=503)
 
         def stamp() -> object:
             if found is not None:
                 return folders.stamp(found[0])
             return tuple(folders.stamp(run) for run in folders.runs().values())
 
-        return StreamingResponse(
+        return Followed(
             dashboard.streams.follow(stamp, request.query_params.get("seen", "")),
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
             media_type="text/event-stream",

@@ -26,24 +26,26 @@ class Streams:
     def __init__(self) -> None:
         self.open = 0
 
-    @property
-    def full(self) -> bool:
-        return self.open >= MOST
+    def enter(self) -> bool:
+        """Count a listener, if there is room for one; who enters must `leave`."""
+        if self.open >= MOST:
+            return False
+        self.open += 1
+        return True
+
+    def leave(self) -> None:
+        self.open -= 1
 
     async def follow(self, stamp: Callable[[], object], seen: str = "") -> AsyncIterator[bytes]:
         """A line at once, then one for every change from the state that was `seen`."""
-        self.open += 1
-        try:
-            yield b"retry: 2000\n\nevent: hello\ndata: 0\n\n"
-            changes = quiet = 0
-            while True:
-                now = seen_of(await asyncio.to_thread(stamp))
-                if seen and now != seen:
-                    changes, quiet = changes + 1, 0
-                    yield f"event: changed\ndata: {changes}\n\n".encode()
-                elif (quiet := quiet + 1) % BEAT == 0:
-                    yield b": still here\n\n"
-                seen = now
-                await asyncio.sleep(LOOK_S)
-        finally:
-            self.open -= 1
+        yield b"retry: 2000\n\nevent: hello\ndata: 0\n\n"
+        changes = quiet = 0
+        while True:
+            now = seen_of(await asyncio.to_thread(stamp))
+            if seen and now != seen:
+                changes, quiet = changes + 1, 0
+                yield f"event: changed\ndata: {changes}\n\n".encode()
+            elif (quiet := quiet + 1) % BEAT == 0:
+                yield b": still here\n\n"
+            seen = now
+            await asyncio.sleep(LOOK_S)

@@ -1,18 +1,25 @@
 """Speaking to an OpenEnv server: plain questions over HTTP, episodes over web sockets.
 
 Written against the protocol rather than its client library, which takes seconds to import.
-Invariant: whatever a server does wrong is a `DomainError` that names its address.
+Invariant: whatever a server does wrong is a `DomainError` that names its address, after a bounded
+time and with a bounded part of its answer in memory; nobody is followed to another address.
 """
 
 import json
+import math
 import re
+import socket
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
-from urllib.error import HTTPError, URLError
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, NamedTuple, NoReturn, TypeVar
+from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.errors import DomainError, UserError
 from coevolve.domains.registry import read_options, read_value
@@ -24,13 +31,17 @@ try:
 except ImportError:
     raise UserError("servers need websockets: pip install 'coevolve[openenv]'") from None
 
-BROKEN = (WebSocketException, OSError)
+BROKEN = (WebSocketException, OSError, EOFError)
 PATIENCE_S = 120.0
-"""Until a server that does not answer is given up."""
+"""Until a server that has not answered in full is given up."""
 FREED_S, PAUSE_S = 10.0, 0.1
 """How long a server may take to notice that a session has ended, and how often it is asked."""
-LONGEST = 2**26
-"""Bytes of a message."""
+LONGEST = 2**24
+"""Bytes of an answer."""
+MOST = 1e9
+"""A reward cannot be greater."""
+HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Characters that may lack their other half."""
 FULL = "CAPACITY_REACHED"
 DURATION = re.compile(r"\b[0-9]+(?:\.[0-9]+)? ?(?:s|ms|seconds)\b")
 
@@ -72,26 +83,130 @@ def read_address(text: str) -> Address:
     return Address(base, read_options(parts.query))
 
 
+class Stay(HTTPRedirectHandler):
+    """Nobody is followed elsewhere: not with a token, and not with a task."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@contextmanager
+def patient() -> Iterator[Any]:
+    """What opens addresses, and whose connections all end when the time is up: a timeout of a
+    socket alone begins again with every byte."""
+    known: list[socket.socket] = []
+    late = threading.Event()
+
+    def hang_up() -> None:
+        late.set()
+        for one in known:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    class Plain(HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            known.append(self.sock)
+
+    class Secure(HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            known.append(self.sock)
+
+    class OpenPlain(HTTPHandler):
+        def http_open(self, req: Request) -> HTTPResponse:
+            return self.do_open(Plain, req)
+
+    class OpenSecure(HTTPSHandler):
+        def https_open(self, req: Request) -> HTTPResponse:
+            return self.do_open(Secure, req)
+
+    clock = threading.Timer(PATIENCE_S, hang_up)
+    clock.daemon = True
+    clock.start()
+    try:
+        yield build_opener(Stay, OpenPlain, OpenSecure)
+    except (OSError, HTTPException, ValueError):
+        if late.is_set():  # whatever broke, broke because of that
+            raise TimeoutError(f"no whole answer in {PATIENCE_S:g} s") from None
+        raise
+    finally:
+        clock.cancel()
+
+
 def ask(base: str, route: str, body: Any = None, token: str = "") -> Any:
     """What a route answers, None where the server has no such route."""
-    headers = {"Content-Type": "application/json", "Authorization": token}
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+    if token:
+        headers["Authorization"] = token
     data = None if body is None else json.dumps(body).encode()
+    where = base + route
     try:
-        with urlopen(Request(base + route, data, headers), timeout=PATIENCE_S) as answer:
-            return json.loads(answer.read())
-    except HTTPError as error:
-        with error:
-            said = error.read()
-        if error.code in (404, 405):
-            return None
-        raise DomainError(f"{base}{route} refused ({error.code}): {reason(said)}") from None
-    except (URLError, TimeoutError, ConnectionError) as error:
+        with patient() as opener:
+            found = exchanged(opener, Request(where, data, headers), where)
+        return None if found is None else parsed(found)
+    except (OSError, HTTPException) as error:  # `URLError` and timeouts among them
+        said = getattr(error, "reason", error)
         raise DomainError(
-            f"no server answers at {base} ({getattr(error, 'reason', error)}); start one with "
+            f"no server answers at {base} ({said!s:.200}); start one with "
             "`coevolve serve-domain NAME`, or correct the address"
         ) from None
-    except ValueError:
-        raise DomainError(f"{base}{route} did not answer with JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise DomainError(f"{where} did not answer with JSON: {error!s:.100}") from None
+
+
+def exchanged(opener: Any, request: Request, where: str) -> bytes | None:
+    """What a request brings, None where there is no such route."""
+    try:
+        with opener.open(request, timeout=PATIENCE_S) as answer:
+            found: bytes = answer.read(LONGEST + 1)
+            if len(found) > LONGEST:
+                raise DomainError(f"{where} answers with more than {LONGEST:,} bytes")
+            if answer.length:  # `read` of so many bytes is content with fewer
+                raise HTTPException("the answer broke off")
+            return found
+    except HTTPError as error:
+        with error:
+            said = error.read(2_000)
+        if error.code in (404, 405):
+            return None
+        if 300 <= error.code < 400:
+            to = f"{error.headers.get('Location', '')!s:.200}"
+            raise DomainError(f"{where} sends elsewhere ({to}); give that address itself") from None
+        raise DomainError(f"{where} refused ({error.code}): {reason(said)}") from None
+
+
+def parsed(text: bytes | str) -> Any:
+    """JSON values whose numbers are numbers and whose texts can be written; a `ValueError` or
+    `RecursionError` otherwise."""
+    text = text.decode() if isinstance(text, bytes) else text
+    found = json.loads(text, parse_constant=no_number, parse_float=finite)
+    if HALF.search(text):
+        json.dumps(found, ensure_ascii=False).encode()
+    return found
+
+
+def no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else no_number(digits[:20])
+
+
+Told = TypeVar("Told")
+
+
+def told(kind: TypeAdapter[Told], value: Any, where: str) -> Told:
+    """What a server says, if it is of the kind that was asked for."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100] or "the whole"
+        words = f"{where} answers with what it should not: {place}: {first['msg']}"
+        raise DomainError(words) from None
 
 
 def reason(body: bytes) -> str:
@@ -105,13 +220,24 @@ class Line:
 
     def __init__(self, address: Address) -> None:
         self.address, self.open = address, ExitStack()  # websockets wants to be entered
-        sessions = f"ws{address.base.removeprefix('http')}/ws"
+        sessions, parts = f"ws{address.base.removeprefix('http')}/ws", urlsplit(address.base)
         try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            # A socket that is there already can be sent nowhere else.
+            where = socket.create_connection((parts.hostname or "", port), PATIENCE_S)
             self.socket = self.open.enter_context(
-                connect(sessions, max_size=LONGEST, open_timeout=PATIENCE_S, compression=None)
+                connect(
+                    sessions,
+                    sock=where,
+                    max_size=LONGEST,
+                    max_queue=1,
+                    open_timeout=PATIENCE_S,
+                    close_timeout=FREED_S,
+                    compression=None,
+                )
             )
-        except BROKEN as error:
-            raise DomainError(f"cannot open a session at {address.base}: {error}") from None
+        except (*BROKEN, ValueError) as error:
+            raise DomainError(f"cannot open a session at {address.base}: {error!s:.200}") from None
         self.owner: object = None
         """Whose episode it is in."""
 
@@ -127,25 +253,31 @@ class Line:
         try:
             with suppress(ConnectionClosed):  # by a server that is full; it has said so
                 self.socket.send(json.dumps(message))
-            answer = json.loads(self.socket.recv(timeout=PATIENCE_S))
+            answer = parsed(self.socket.recv(timeout=PATIENCE_S))
             given, value = answer["type"], answer["data"]
         except BROKEN as error:
-            raise DomainError(f"the session at {self.address.base} broke off: {error}") from None
-        except (ValueError, KeyError, TypeError):
-            raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol") from None
+            self.close()  # what comes too late must not be taken for the answer to something else
+            words = f"the session at {self.address.base} broke off: {error!s:.200}"
+            raise DomainError(words) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            given, value = "", None
+        if not isinstance(value, dict):
+            self.close()
+            raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol")
         if given == "error":
             if value.get("code") == FULL:
                 raise Full
             raise Refused(f"{value.get('message')} {value.get('errors') or ''}".strip()[:300])
-        if not isinstance(value, dict):
-            raise DomainError(f"{self.address.base} does not speak OpenEnv's protocol")
         return value
 
     def step_of(self, data: dict[str, Any]) -> Step:
         observation = data.get("observation")
         if not isinstance(observation, dict) or not isinstance(data.get("done"), bool):
-            raise DomainError(f"{self.address.base} sent no observation: {data!r:.100}")
-        return Step(observation, data.get("reward"), data["done"])
+            raise DomainError(f"{self.address.base} sent no observation: {str(data)[:100]}")
+        reward = data.get("reward")
+        if reward is not None and not (isinstance(reward, int | float) and abs(reward) <= MOST):
+            raise DomainError(f"{self.address.base} sent a reward that is none: {str(reward)[:60]}")
+        return Step(observation, reward, data["done"])
 
     def close(self) -> None:
         self.open.close()

@@ -8,7 +8,9 @@ import atexit
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from coevolve.core.errors import DomainError, KnobError, UserError
 from coevolve.core.rollout import Message, Outcome
@@ -18,24 +20,42 @@ from coevolve.core.task import Label, Task
 from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.domains.openenv.connection import Lines, Play, Refused, ask, read_address
+from coevolve.domains.openenv.connection import (
+    Lines,
+    Play,
+    Refused,
+    Told,
+    ask,
+    read_address,
+    told,
+)
 from coevolve.domains.openenv.declaration import (
     DECLARATION,
     KNOBS,
+    LONGEST_NAME,
+    LONGEST_SUMMARY,
     SCRIPT,
     STATISTICS,
+    ActionSchema,
     Declaration,
+    First,
+    Mended,
     token,
 )
 from coevolve.domains.openenv.episode import FAILURES, Answers, ServedEpisode, heard
 from coevolve.domains.simple import ATTEMPTS, Data, SimpleDomain, silent
 from coevolve.domains.turns import Player
-from coevolve.harness.check import checked
 
 SEED_BITS = 31
 """What every server takes, also one whose numbers come from numpy."""
 TURNS = 32
 """Most turns at a server that does not say how many it takes."""
+DECLARED, FIRST, MENDED = TypeAdapter(Declaration), TypeAdapter(First), TypeAdapter(Mended)
+SCHEMAS = TypeAdapter(dict[str, ActionSchema | None])
+METADATA = TypeAdapter(dict[str, Any])
+PLAYED = TypeAdapter(dict[Literal["text"], str])
+COUNTED = TypeAdapter(dict[str, tuple[float, int]])
+"""What routes and resets may answer."""
 
 
 class ServedDomain(SimpleDomain):
@@ -56,11 +76,15 @@ class ServedDomain(SimpleDomain):
         self.shown_by, self.full_reward, self.turns = about.panels, about.full_reward, about.turns
         if about.counts:
             self.counts = Counts(*about.counts)
-        schemas = ask(self.address.base, "/schema") or {}
-        self.answers = Answers(schemas.get("action") or {})
+        schemas = self.told(SCHEMAS, ask(self.address.base, "/schema") or {})
+        self.answers = Answers(schemas.get("action") or ActionSchema())
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return open_server, (self.text,)
+
+    def told(self, kind: TypeAdapter[Told], value: Any) -> Told:
+        """What the server says, if it is of the kind that was asked for."""
+        return told(kind, value, self.text)
 
     def close(self) -> None:
         """End all sessions."""
@@ -84,13 +108,17 @@ class ServedDomain(SimpleDomain):
 
     def problem(self, values: dict[str, float]) -> str | None:
         """What the server has against these knobs."""
-        answer = ask(self.address.base, KNOBS, values) if self.own and values else {}
-        found: str | None = answer.get("problem")
-        return found
+        return self.mended(values).problem if self.own and values else None
 
     def mend(self, values: dict[str, float]) -> None:
         if self.own and values:
-            values.update(ask(self.address.base, KNOBS, values)["nearest"])
+            values.update(self.mended(values).nearest)
+
+    def mended(self, values: dict[str, float]) -> Mended:
+        found = self.told(MENDED, ask(self.address.base, KNOBS, values))
+        if found.nearest.keys() != values.keys():
+            raise DomainError(f"{self.text} mends other knobs than it was given")
+        return found
 
     def generate(
         self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
@@ -120,13 +148,13 @@ class ServedDomain(SimpleDomain):
             raise DomainError(f"{self.text} refused to begin {arguments}: {error}") from None
         finally:
             play.end()
-        told = {name: first[name] for name in ("bucket", "fingerprint", "turns") if self.own}
+        told = self.told(FIRST, first).model_dump(exclude={"messages"}) if self.own else {}
         return {"reset": arguments, "messages": self.shown(first), **told}
 
     def shown(self, first: dict[str, Any]) -> list[dict[str, str]]:
         """The messages that an episode begins with."""
         if self.own:
-            return [Message.model_validate(told).model_dump() for told in first["messages"]]
+            return [said.model_dump() for said in self.told(FIRST, first).messages]
         return [
             {"role": "system", "content": f"{self.summary}\n{self.answers.rules()}".strip()},
             {"role": "user", "content": heard(first)},
@@ -201,13 +229,13 @@ class ServedDomain(SimpleDomain):
             "seed": rng.getrandbits(63),
             "messages": [message.model_dump() for message in said],
         }
-        return str(ask(self.address.base, SCRIPT, asked, token())["text"])
+        return self.told(PLAYED, ask(self.address.base, SCRIPT, asked, token()))["text"]
 
     def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
         if not self.own:
             return {}
         resets = [task.data["reset"] for task in tasks]
-        found = ask(self.address.base, STATISTICS, resets)
+        found = self.told(COUNTED, ask(self.address.base, STATISTICS, resets))
         return {name: Statistic(*values) for name, values in found.items()}
 
 
@@ -227,17 +255,17 @@ def open_server(text: str) -> ServedDomain:
     """The domain behind an address."""
     base = read_address(text).base
     found = ask(base, DECLARATION)
-    declared = None if found is None else checked(Declaration, found, base + DECLARATION)
+    declared = None if found is None else told(DECLARED, found, base + DECLARATION)
     several = declared is None or declared.turns > 1
     return (ServedTurnDomain if several else ServedDomain)(text, declared)
 
 
 def described(base: str) -> Declaration:
     """What can be said of a server that only speaks OpenEnv."""
-    about = ask(base, "/metadata") or {}
+    about = told(METADATA, ask(base, "/metadata") or {}, base)
     return Declaration(
-        name=str(about.get("name") or "server"),
-        summary=str(about.get("description") or f"an OpenEnv server at {base}"),
+        name=str(about.get("name") or "server")[:LONGEST_NAME],
+        summary=str(about.get("description") or f"an OpenEnv server at {base}")[:LONGEST_SUMMARY],
         failures=FAILURES,
         components={"reward": "the sum of what the server gave"},
         turns=TURNS,

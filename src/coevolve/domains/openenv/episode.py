@@ -5,14 +5,17 @@ have a single text field an answer is that field, else an answer must be the act
 """
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter
 
 from coevolve.core.errors import DomainError
 from coevolve.core.rollout import Outcome
 from coevolve.core.task import Task
 from coevolve.domains.openenv.connection import Play, Refused
+from coevolve.domains.openenv.declaration import ActionSchema
 from coevolve.domains.simple import verdict
-from coevolve.harness.check import checked
 
 if TYPE_CHECKING:
     from coevolve.domains.openenv.domain import ServedDomain
@@ -24,16 +27,17 @@ FAILURES = {
     "wrong": "less than the full reward",
 }
 """Of a server that names none itself."""
+SAID, OUTCOME = TypeAdapter(str), TypeAdapter(Outcome)
 ASIDE = ("metadata", "done", "reward")
 
 
 class Answers:
     """How an answer becomes an action."""
 
-    def __init__(self, schema: dict[str, Any]) -> None:
-        self.schema = schema
-        fields = {k: v for k, v in schema.get("properties", {}).items() if k not in ASIDE}
-        needed = [name for name in schema.get("required", []) if name not in ASIDE]
+    def __init__(self, schema: ActionSchema) -> None:
+        self.schema = schema.model_dump(exclude_unset=True)
+        fields = {k: v for k, v in schema.properties.items() if k not in ASIDE}
+        needed = [name for name in schema.required if name not in ASIDE]
         names = needed or list(fields)
         text = len(names) == 1 and fields.get(names[0], {}).get("type") == "string"
         self.field = names[0] if text else None
@@ -89,7 +93,7 @@ class ServedEpisode:
             self.stop("refused", str(error))
             return None
         if self.domain.own:
-            said: str = step.observation["message"]
+            said = self.domain.told(SAID, step.observation.get("message"))
             return None if step.done and not said else said
         return None if step.done else heard(step.observation)
 
@@ -102,10 +106,15 @@ class ServedEpisode:
         if self.domain.own:
             if not self.play.over:
                 self.play.step({"message": text, "final": True, "tokens": tokens})
-            told = self.play.steps[-1].observation["outcome"]
-            return checked(Outcome, told, f"{self.domain.text} outcome")
+            found = self.domain.told(OUTCOME, self.play.steps[-1].observation.get("outcome"))
+            known = [found.reward, *found.components.values()]
+            if not all(map(math.isfinite, known)) or found.failure not in {
+                None, *self.domain.failures,
+            }:  # fmt: skip
+                raise DomainError(f"{self.domain.text} gave a verdict that is none: {found!s:.200}")
+            return found
         self.play.end()
-        rewards = [float(step.reward or 0) for step in self.play.steps]
+        rewards = [step.reward or 0.0 for step in self.play.steps]
         total = 0.0 if self.failure else sum(rewards)
         valid = not self.failure and total >= self.domain.full_reward
         failure = self.failure or ("wrong" if self.play.over else "unfinished")

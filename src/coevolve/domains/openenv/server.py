@@ -3,22 +3,25 @@
 Invariant: scripts are played only for who knows the token, since the oracle is one of them.
 """
 
+import asyncio
 import random
 import resource
 import secrets
 import socket
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Header, HTTPException
-from fastapi.responses import JSONResponse
+from fastapi import Body, FastAPI, Header, HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
 from openenv.core.env_server.http_server import create_fastapi_app
 
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Value
 from coevolve.domains.base import Domain
+from coevolve.domains.openenv.connection import LONGEST, PATIENCE_S
 from coevolve.domains.openenv.declaration import (
     DECLARATION,
     KNOBS,
@@ -26,6 +29,7 @@ from coevolve.domains.openenv.declaration import (
     STATISTICS,
     USAGE,
     Declaration,
+    Number,
     Reset,
     Resources,
     declare,
@@ -39,6 +43,47 @@ from coevolve.domains.openenv.environment import (
     TextState,
 )
 from coevolve.domains.turns import players
+
+MOST_RESETS = 20_000
+"""Tasks that statistics are asked of at a time."""
+
+
+class Bounded:
+    """ASGI middleware that reads requests: one that is too long, or takes too long to come, is
+    refused before anything is made of it."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status, body = await self.read(receive)
+        if status:
+            await Response(status_code=status)(scope, receive, send)
+            return
+        whole = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Any:
+            return whole.pop() if whole else await receive()
+
+        await self.app(scope, replay, send)
+
+    async def read(self, receive: Any) -> tuple[int, bytes]:
+        """Why a request is refused, 0 if it is not; and its body."""
+        body = bytearray()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    part = await receive()
+                    body += part.get("body", b"")
+                    if len(body) > LONGEST:
+                        return 413, b""
+                    if not part.get("more_body"):
+                        return 0, bytes(body)
+        except TimeoutError:
+            return 408, b""
 
 
 class Asked(Value):
@@ -59,24 +104,31 @@ def make_app(domain: Domain, sessions: int = 64, resources: Resources | None = N
         partial(DomainEnvironment, serving), TextAction, TextObservation, sessions,
         env_name=domain.name, state_cls=TextState,
     )  # fmt: skip
+    app.add_middleware(Bounded)
     declaration = declare(domain, resources or Resources())
 
     @app.exception_handler(CoevolveError)
     async def refuse(_request: Any, error: CoevolveError) -> JSONResponse:
         return JSONResponse({"detail": str(error)}, 422)
 
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(_request: Any, error: RequestValidationError) -> JSONResponse:
+        """Without what was sent: it may be no JSON."""
+        told = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
+        return JSONResponse({"detail": told[:20]}, 422)
+
     @app.get(DECLARATION)
     def declared() -> Declaration:
         return declaration
 
     @app.post(KNOBS)
-    def mended(values: dict[str, float]) -> dict[str, Any]:
+    def mended(values: dict[str, Number]) -> dict[str, Any]:
         """The problem with some knobs, if there is one, and the nearest without it."""
         known = {**domain.space.defaults(), **values}
         return {"problem": domain.space.rule(known), "nearest": dict(domain.space.project(known))}
 
     @app.post(STATISTICS)
-    def statistics(resets: list[Reset]) -> dict[str, Any]:
+    def statistics(resets: Annotated[list[Reset], Body(max_length=MOST_RESETS)]) -> dict[str, Any]:
         tasks = [serving.task(reset) for reset in resets]
         with serving.alone:
             return dict(domain.statistics(tasks))
@@ -120,5 +172,5 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(app: FastAPI, where: socket.socket) -> None:
     """Serve until the process is told to end."""
-    settings = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", ws_max_size=2**26)
+    settings = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", ws_max_size=LONGEST)
     uvicorn.Server(settings).run(sockets=[where])
