@@ -118,6 +118,11 @@ class LakeDomain:
         known = dict(zip(distinct, outcomes, strict=True))
         return [known[one] for one in answers]
 
+    def looks(self, task: Task) -> str:
+        """Boards look alike that differ in their holes alone."""
+        rows = task.data["rows"]
+        return f"{len(rows)}x{len(rows[0])} {task.data['starts']} {task.data['goals']}"
+
     def fingerprint(self, task: Task) -> int:
         return fingerprint(board_of(task))
 
