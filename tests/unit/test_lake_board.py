@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from conftest import random_board
+from boards import random_board
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

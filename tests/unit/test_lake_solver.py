@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from conftest import random_board
+from boards import random_board
 from w9_pathfinding.envs import Grid
 from w9_pathfinding.mapf import CBS
 
