@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from coevolve.engineers.fence import fenced
 from patterns import Found, patterns, steep, texts
 
 from coevolve.core.errors import CoevolveError
@@ -20,7 +21,6 @@ from coevolve.domains.registry import get_domain
 from coevolve.domains.simple import tagged
 from coevolve.domains.swe.calls import read_calls
 from coevolve.domains.swe.episode import runs_tests
-from coevolve.engineers.fence import fenced
 from coevolve.harness.expression import expression
 from coevolve.policies.form import Unusable, only_object
 from coevolve.sandbox.codec import decode, encode
