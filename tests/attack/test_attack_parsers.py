@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from coevolve.engineers.fence import fenced
 from patterns import Found, patterns, steep, texts
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.fence import fenced
 from coevolve.core.splits import Split
 from coevolve.core.thought import spoken
 from coevolve.domains.code import answer as code
