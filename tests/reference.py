@@ -357,9 +357,7 @@ def reference(made: Made) -> dict[str, Readings]:
         "loss_at_zero": ref.losses(),
         "length_pays": ref.correlation(),
         "format_failures": ref.share("train", lambda o: o.failure in UNREADABLE),
-        "judge_errors": ref.share(
-            sorted({o.source for o in ref.facts}), lambda o: o.failure == "judge_error"
-        ),
+        "judge_errors": ref.share(("train", "dev", "probe"), lambda o: o.failure == "judge_error"),
         "truncation": ref.share("train", lambda o: o.stop != "end"),
         "answer_tokens": tokens,
         "length_growth": ref.growth(lambda o: o.tokens, lambda o: True),

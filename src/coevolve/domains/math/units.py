@@ -72,8 +72,9 @@ def unknown_words(words: str, *texts: str) -> str:
     """The first of some words after a number that is no unit and stands in none of the texts; all
     of them where none says what was counted. Empty where nothing is wrong."""
     said = WORD.findall(words.lower())
-    known = ALLOWED.union(*(WORD.findall(text.lower()) for text in texts))
-    odd = next((word for word in said if word not in known), "")
+    strange = [word for word in said if word not in ALLOWED]
+    known = {word for text in texts for word in WORD.findall(text.lower())} if strange else ()
+    odd = next((word for word in strange if word not in known), "")
     return odd or (words if said and JOINED.issuperset(said) and said != ["in"] else "")
 
 
