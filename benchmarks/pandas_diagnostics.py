@@ -293,6 +293,7 @@ class Measured:
                 by[["completion_tokens", "reward"]].apply(lambda f: f.corr().iloc[0, 1]), sizes
             ),
             "format_failures": mean(train, train["failure"].isin(("parse", "format", "no_answer"))),
+            "judge_errors": mean(both, both["failure"] == "judge_error"),
             "truncation": mean(train, train["stop"] != "end"),
             "answer_tokens": mean(train, train["completion_tokens"]),
             "length_growth": self.growth(train, "completion_tokens"),

@@ -70,7 +70,7 @@ def patterns() -> Iterator[Found]:
 def sources(node: ast.expr, where: str) -> list[str]:
     """The pattern of a call, or examples of it."""
     if isinstance(node, ast.Constant):
-        return [node.value]
+        return [node.value.decode() if isinstance(node.value, bytes) else node.value]
     written = ast.unparse(node)
     assert written in MADE, f"{where}: give examples of the pattern {written} in MADE"
     return MADE[written]
