@@ -56,7 +56,7 @@ def leakage(
     counts, knobs = counts_of(domain), knobs or domain.space.defaults()
     made = domain.generate(knobs, TRAIN * counts.many, derive(seed, "copied"), Split.TRAIN, workers)
     train = list(made)
-    near = likeness(domain, train)
+    near = look_alikes(domain, train)
     for split in (Split.GATE, Split.TEST):
         count = HELD_OUT * counts.split
         asked = list(domain.generate(knobs, count, derive(seed, "held out"), split, workers))
@@ -87,7 +87,7 @@ def solves(domain: Domain, task: Task, other: Task) -> bool:
     return domain.verify(task, domain.oracle(other)).valid
 
 
-def likeness(domain: Domain, train: Sequence[Task]) -> Callable[[Task], Sequence[Task]]:
+def look_alikes(domain: Domain, train: Sequence[Task]) -> Callable[[Task], Sequence[Task]]:
     """What finds the train tasks that look like a task: by a domain's own `looks`, where it says
     what tasks look like, else by the words of their prompts."""
     looks: Callable[[Task], str] | None = getattr(domain, "looks", None)
