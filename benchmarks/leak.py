@@ -13,7 +13,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.statistics import wilson
 from coevolve.policies.base import Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.rollouts import read, write
 
 POLICIES = ("leak-reader", "lazy")

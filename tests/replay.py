@@ -26,7 +26,7 @@ from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.rollouts import write

@@ -7,8 +7,8 @@ pytest.importorskip("duckdb", reason="the locked connection needs the extra `tra
 from synthetic import make_run
 
 from coevolve.core.errors import EvidenceError
+from coevolve.diagnostics.connection import Bounds, Locked
 from coevolve.diagnostics.health import Diagnosis, readings_alone
-from coevolve.diagnostics.locked import Bounds, Locked
 from coevolve.diagnostics.trials import Occasion, try_diagnostics
 from coevolve.diagnostics.views import gather
 from coevolve.harness.diagnostic import Diagnostic

@@ -18,7 +18,7 @@ from coevolve.cli.main import app
 from coevolve.core.errors import EvidenceError
 from coevolve.core.fence import FENCE, cut, fenced
 from coevolve.core.rollout import Message
-from coevolve.diagnostics.locked import Answer
+from coevolve.diagnostics.connection import Answer
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Refused, View

@@ -37,7 +37,7 @@ from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.ledger import Ledger
 
 TESTS = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from coevolve.domains.lake.domain import LakeDomain
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.endpoint import EndpointPolicy
 from coevolve.policies.form import only_object
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 
 GET_MODEL = Path(__file__).parents[3] / "shared" / "tools" / "get-model"
 MODELS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "coevolve" / "models"

@@ -11,7 +11,7 @@ from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.source import shipped
 from coevolve.evaluation.attempts import attempts
 from coevolve.policies.base import Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 
 
 @pytest.fixture

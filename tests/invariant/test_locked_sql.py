@@ -13,8 +13,8 @@ from synthetic import make_run
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.splits import Split
+from coevolve.diagnostics.connection import Bounds, Locked
 from coevolve.diagnostics.health import behind_sql
-from coevolve.diagnostics.locked import Bounds, Locked
 from coevolve.diagnostics.suite import load_suite
 from coevolve.diagnostics.views import gather
 
@@ -88,13 +88,13 @@ def test_the_lock_holds_even_for_statements_that_are_not_judged(made, monkeypatc
     """The second line of defence: DuckDB's own settings and the limits of the process."""
     import duckdb
 
-    from coevolve.diagnostics import confined
+    from coevolve.diagnostics import confinement
 
     connection = duckdb.connect(config={"python_enable_replacements": False})
     evidence = gather(made.folder)
     for statement in evidence.statements():
         connection.execute(statement)
-    confined.lock(connection, [str(file) for file in evidence.files])
+    confinement.lock(connection, [str(file) for file in evidence.files])
     gate = made.folder / "versions" / "00" / "gate" / "part-00000.parquet"
     for statement in (
         f"SELECT * FROM read_parquet('{gate}')",

@@ -11,7 +11,7 @@ from lineages import child, lineage, patch, root
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.exit import beside
-from coevolve.diagnostics.locked import Answer
+from coevolve.diagnostics.connection import Answer
 from coevolve.engineers import ask
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Refused

@@ -20,7 +20,7 @@ from coevolve.loop.loop import run_loop
 from coevolve.policies import likelihood
 from coevolve.policies.base import Sampling
 from coevolve.policies.local import LocalPolicy
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.cells import cells_of
 
 LAKE = get_domain("lake")

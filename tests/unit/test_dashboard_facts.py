@@ -13,11 +13,11 @@ from coevolve.core.rollout import Message, Rollout
 from coevolve.core.splits import Split
 from coevolve.dashboard.boards import boards_of
 from coevolve.dashboard.curves import curves_of, mean
+from coevolve.dashboard.durations import gaps
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.knobs import knobs_of
 from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.tasks import held_out
-from coevolve.dashboard.timing import gaps
 from coevolve.evaluation.difference import paired
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan

@@ -10,7 +10,7 @@ from coevolve.evaluation.heatmap import draw_heatmap
 from coevolve.evaluation.statistics import wilson
 from coevolve.evaluation.tally import tally
 from coevolve.policies.base import Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 
 DOMAIN = LakeDomain()
 

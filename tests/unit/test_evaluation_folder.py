@@ -12,7 +12,7 @@ from coevolve.evaluation.attempts import attempts, cut
 from coevolve.evaluation.tally import Tally
 from coevolve.policies.base import Sampling
 from coevolve.policies.models import hash_of_weights, weights_of
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 
 DOMAIN = LakeDomain()

@@ -35,7 +35,7 @@ from coevolve.loop.measure import Gauge
 from coevolve.loop.propose import screen
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.train import code_hash, one_by_one, seed_of
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.store import approval
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of, plan_of

@@ -13,9 +13,9 @@ from populations import keep_training, mixed, patch, root
 
 from coevolve.backtests.bets import Bench
 from coevolve.backtests.patch import backtest_patch, replayed
+from coevolve.backtests.recipe import dead_curve, extrapolated
 from coevolve.backtests.replay import read_stored
 from coevolve.backtests.reward import measured, pairs_of, violations
-from coevolve.backtests.sampling import dead_curve, extrapolated
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
@@ -29,7 +29,7 @@ from coevolve.harness.recipe import Recipe
 from coevolve.harness.reward import facts_of
 from coevolve.harness.rules import BacktestRule
 from coevolve.harness.version import Version
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 
 CODE, LAKE = get_domain("code"), get_domain("lake")
 Groups = list[list[dict[str, Any]]]

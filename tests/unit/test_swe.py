@@ -17,7 +17,7 @@ from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.work import unfold
 from coevolve.evaluation.attempts import attempts
 from coevolve.policies.base import Sampling
-from coevolve.policies.scripted import ScriptedPolicy
+from coevolve.policies.script import ScriptedPolicy
 from coevolve.sandbox.limits import Ran
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from coevolve.backtests.bets import Bench
 from coevolve.backtests.filters import backtest_filters
 from coevolve.backtests.knobs import backtest_knobs
+from coevolve.backtests.recipe import backtest_recipe
 from coevolve.backtests.replay import Stored, read_stored
 from coevolve.backtests.reward import backtest_reward, check_names
-from coevolve.backtests.sampling import backtest_recipe
 from coevolve.backtests.signal import Signal, signal_of
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest

@@ -11,8 +11,8 @@ from coevolve.core.errors import UserError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from coevolve.diagnostics.connection import Answer
     from coevolve.diagnostics.health import Diagnosis, Health
-    from coevolve.diagnostics.locked import Answer
     from coevolve.harness.diagnostic import Finding, Reading
 
 COLOURS = {"critical": "bold red", "warn": "yellow", None: ""}

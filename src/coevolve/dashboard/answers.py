@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from coevolve.dashboard.effect import Helped, helped_by
 from coevolve.dashboard.numbers import percent
-from coevolve.dashboard.standing import (
+from coevolve.dashboard.result import (
     Standing,
     best_words,
     direction,

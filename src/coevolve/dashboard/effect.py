@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from coevolve.dashboard.numbers import change_words, points
-from coevolve.dashboard.standing import compared_with, node_at, standing_of
+from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
 from coevolve.evaluation.difference import Difference

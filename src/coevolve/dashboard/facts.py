@@ -15,12 +15,12 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
+from coevolve.dashboard.durations import Timing, timing_of
 from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.knobs import Levels, levels_of
 from coevolve.dashboard.proposals import GenerationFacts, generations_of
 from coevolve.dashboard.record import Record, read_record, read_rollouts
 from coevolve.dashboard.text import written
-from coevolve.dashboard.timing import Timing, timing_of
 from coevolve.dashboard.versions import VersionFacts, version_facts
 from coevolve.harness.plan import Plan
 from coevolve.store.layout import BASE, parts_of, sound

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from coevolve.dashboard.answers import Answers, MetricChange, answers_of
 from coevolve.dashboard.numbers import percent
-from coevolve.dashboard.standing import Standing, direction, node_at, rate_of
+from coevolve.dashboard.result import Standing, direction, node_at, rate_of
 from coevolve.domains.knobs import KnobSpace
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.falls import Fall, falls

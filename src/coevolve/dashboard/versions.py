@@ -12,7 +12,7 @@ from coevolve.dashboard.knobs import harness_before
 from coevolve.dashboard.numbers import in_points, label
 from coevolve.dashboard.proposals import expected, in_words
 from coevolve.dashboard.record import Record
-from coevolve.dashboard.standing import compared_with, rate_of
+from coevolve.dashboard.result import compared_with, rate_of
 from coevolve.dashboard.text import Line, as_text, diff, written
 from coevolve.domains.base import Domain
 from coevolve.domains.change import version_words

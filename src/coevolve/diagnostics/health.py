@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from coevolve.core.errors import EvidenceError, UserError
 from coevolve.core.names import lookup
-from coevolve.diagnostics.locked import Answer, Bounds, Locked
+from coevolve.diagnostics.connection import Answer, Bounds, Locked
 from coevolve.diagnostics.suite import Suite, load_suite
 from coevolve.diagnostics.views import Evidence, connect, gather, quoted
 from coevolve.harness.diagnostic import Alarm, Diagnostic, Finding, Reading, Trend

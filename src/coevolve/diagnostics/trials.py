@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import derive
+from coevolve.diagnostics.connection import Bounds
 from coevolve.diagnostics.health import Diagnosis
-from coevolve.diagnostics.locked import Bounds
 from coevolve.diagnostics.separation import (
     Readings,
     Separation,

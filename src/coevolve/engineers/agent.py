@@ -11,7 +11,7 @@ from coevolve.core.fence import clean, cut, fenced
 from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.engineers.base import View
-from coevolve.engineers.briefing import briefing
+from coevolve.engineers.brief import briefing
 from coevolve.engineers.fill import alike, fill
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.tools import REPLY_CHARACTERS, Call, Change, LastCall, Tools

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from coevolve.core.errors import EvidenceError
 from coevolve.core.rollout import Value
-from coevolve.diagnostics.locked import Answer
+from coevolve.diagnostics.connection import Answer
 from coevolve.domains.base import Statistic
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.harness.diagnostic import Diagnostic, Finding, Reading

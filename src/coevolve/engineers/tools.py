@@ -13,11 +13,11 @@ from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.fence import clean, cut, fenced
 from coevolve.core.names import did_you_mean, lookup
 from coevolve.core.rollout import Value
+from coevolve.diagnostics.connection import Answer
 from coevolve.diagnostics.health import behind_sql, readings_at
-from coevolve.diagnostics.locked import Answer
 from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
-from coevolve.engineers.briefing import in_a_line, listed
+from coevolve.engineers.brief import in_a_line, listed
 from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply

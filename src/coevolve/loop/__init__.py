@@ -1,1 +1,1 @@
-"""The loop: diagnose, propose, backtest, train, measure, judge, learn. Both papers are settings."""
+"""The loop: diagnose, propose, backtest, train, decide, learn. Both papers are settings."""

@@ -1,4 +1,4 @@
-"""The beginning of a lineage: the first policy measured, the first version trained and judged.
+"""The beginning of a lineage: the first policy measured, the first version trained and decided on.
 
 Where better is asked for, that version is trained and measured again: what sets trainings apart
 that differ by their seed alone is noise, which later versions have to exceed.
@@ -16,7 +16,7 @@ from coevolve.evaluation.gate import change_of
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.version import Version
-from coevolve.loop.judge import judge
+from coevolve.loop.decide import decide
 from coevolve.loop.measure import on_gate, spent_on
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.supervise import check_budget
@@ -40,7 +40,7 @@ def begin(run: Run) -> None:
     train(run, [first], twins)
     if asks_better:
         run.say(run.phase(RUN, "noise", lambda: noise(run, list(twins))).words)
-    judge(run, [first])
+    decide(run, [first])
 
 
 def hold_to_weights(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""What judged versions teach: skills that held or failed, and at times a new diagnostic.
+"""What decisions on versions teach: skills that held or failed, and at times a new diagnostic.
 
 A run follows its own copy of the skills, which nobody else writes, and tells the library that runs
 share what it found. Invariant: files are written from what is recorded, so that a run which is

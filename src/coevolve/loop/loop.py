@@ -1,12 +1,12 @@
 """The loop. Both papers are settings of it, and a reader should recognise either one here.
 
-    begin                the first policy measured, the first version trained and judged
+    begin                the first policy measured, the first version trained and decided on
     for every generation:
         diagnose         every diagnostic over train and dev rollouts
         propose          engineers look at the lineage; a person may send proposals back
         backtest         on stored rollouts and probes; what is refused stays in the record
         train, measure   the patched harness, and its control, side by side
-        judge            kept, pruned or reverted, on tasks that no engineer sees
+        decide           kept, pruned or reverted, on tasks that no engineer sees
         learn            skills and diagnostics
 
 Paper 1, the environment engineer: knobs are the only factor, training goes on from the parent, and
@@ -20,7 +20,7 @@ that is killed anywhere and resumed takes the same decisions.
 
 from coevolve.loop.backtest import backtest, foretold, merge
 from coevolve.loop.begin import begin
-from coevolve.loop.judge import judge
+from coevolve.loop.decide import decide
 from coevolve.loop.learn import learn
 from coevolve.loop.measure import on_gate
 from coevolve.loop.propose import diagnose, propose
@@ -52,7 +52,7 @@ def run_loop(run: Run) -> Lineage:
 
 
 def next_generation(run: Run, generation: int) -> None:
-    """Grow whatever comes next, and judge it."""
+    """grow whatever comes next, and decide on it."""
     versions = merge(run, generation)
     if not versions:
         parent = parent_of_next(run, generation)
@@ -61,7 +61,7 @@ def next_generation(run: Run, generation: int) -> None:
         designs, refused = propose(run, generation, found, foretell)
         versions = backtest(run, generation, parent, designs, refused)
     train(run, versions)
-    judge(run, versions)
+    decide(run, versions)
     learn(run, generation, versions)
 
 

@@ -14,8 +14,8 @@ from coevolve.core.errors import KnobError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
+from coevolve.diagnostics.connection import Locked
 from coevolve.diagnostics.health import Diagnosis, readings_alone
-from coevolve.diagnostics.locked import Locked
 from coevolve.engineering.describe import described
 from coevolve.engineers.ask import proposed, recordable, unusable
 from coevolve.engineers.base import View

@@ -40,7 +40,7 @@ def get_policy(
     tokens read and written, are those of a model behind an address."""
     check_policy(name, domain)
     if name in domain.scripts:
-        from coevolve.policies.scripted import ScriptedPolicy
+        from coevolve.policies.script import ScriptedPolicy
 
         return ScriptedPolicy(domain, name, style), style
     if name.startswith(ADDRESS):

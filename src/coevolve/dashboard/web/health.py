@@ -15,8 +15,8 @@ from typing import Any
 
 from coevolve.core.splits import Split
 from coevolve.dashboard.web.folders import RunFolder, Stamp
+from coevolve.diagnostics.connection import Answer, Locked
 from coevolve.diagnostics.health import behind_sql
-from coevolve.diagnostics.locked import Answer, Locked
 from coevolve.diagnostics.views import Evidence, connect
 from coevolve.harness.diagnostic import Diagnostic
 from coevolve.store.layout import parts_of, sound

@@ -11,7 +11,7 @@ from coevolve.core.errors import CoevolveError, LedgerError
 from coevolve.dashboard.answers import MetricChange
 from coevolve.dashboard.headline import Tested, headline_of
 from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
-from coevolve.dashboard.standing import Standing, best_words
+from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.falls import Fall

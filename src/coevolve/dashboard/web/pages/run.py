@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from coevolve.dashboard.proposals import GenerationFacts
-from coevolve.dashboard.standing import best_words
+from coevolve.dashboard.result import best_words
 from coevolve.dashboard.text import written
 from coevolve.dashboard.versions import VersionFacts
 from coevolve.dashboard.web.diagram import layout

@@ -1,4 +1,4 @@
-"""Judging versions: each by the plan's rule, against its control or its parent."""
+"""Deciding on versions: each by the plan's rule, against its control or its parent."""
 
 from collections.abc import Sequence
 
@@ -25,11 +25,11 @@ from coevolve.store.paths import version_place
 from coevolve.store.phases import Beside, Best, Gate, Scores
 
 
-def judge(run: Run, versions: Sequence[Version]) -> None:
+def decide(run: Run, versions: Sequence[Version]) -> None:
     """Give versions their verdicts; a person may end the run then, which keeps them."""
     for version in versions:
         place = version_place(version.number)
-        verdict = run.phase(place, "gate", lambda one=version: judged(run, one))  # type: ignore[misc]
+        verdict = run.phase(place, "gate", lambda one=version: decision(run, one))  # type: ignore[misc]
         run.say(f"version {version.number}: {verdict.words}")
         say_rates(run, version.number)
         facts = {"verdict": verdict.words, "policy": run.lineage.policy(version.number)}
@@ -51,7 +51,7 @@ def say_rates(run: Run, number: int) -> None:
         run.say(f"version {number}: beware: {fall.words}")
 
 
-def judged(run: Run, version: Version) -> Gate:
+def decision(run: Run, version: Version) -> Gate:
     """The verdict on a version, how it compares to no training, and what is best now."""
     health = run.health([version.patch.metric] if version.patch else [])
     health.check()

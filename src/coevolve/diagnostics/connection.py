@@ -1,7 +1,8 @@
 """The locked connection: SQL that a model wrote, against what an engineer may see.
 
-Statements run in a process of their own (`diagnostics.confined`), which is killed when it takes too
-long. Invariant: no statement sees a gate or test rollout, writes anything, or outlives its limits.
+Statements run in a process of their own (`diagnostics.confinement`), which is killed when it
+takes too long. Invariant: no statement sees a gate or test rollout, writes anything, or outlives
+its limits.
 """
 
 import contextlib
@@ -85,7 +86,7 @@ class Locked:
         self.seen = self.evidence
         environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "coevolve.diagnostics.confined"],
+            [sys.executable, "-m", "coevolve.diagnostics.confinement"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             env=environment, cwd="/", start_new_session=True,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The process for statements that nobody here wrote: `python -m coevolve.diagnostics.confined`.
+"""The process for statements that nobody here wrote: `python -m coevolve.diagnostics.confinement`.
 
 It reads one line of JSON that makes the views, then a line per statement, and answers a line to
 each. Invariant: before the first statement arrives it can write no file, open none but the listed
