@@ -204,6 +204,6 @@ def test_gate_files_are_listed_only_for_who_names_the_split(made):
     assert {part.source for part in shown} == {"train", "dev", "probe"}
     judged = parts_of(made.folder, [Split.GATE])
     assert {part.source for part in judged} == {"gate"}
-    whole, broken = sound(made.folder, judged, thoroughly=True)
+    whole, broken = sound(made.folder, judged, {}, thoroughly=True)
     assert whole == judged
     assert not broken

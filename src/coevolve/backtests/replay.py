@@ -20,7 +20,7 @@ from coevolve.core.splits import Split
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
 from coevolve.harness.reward import SHORT, short_after
-from coevolve.store.layout import parts_of, sound
+from coevolve.store.layout import parts_of, sound, sums_of
 from coevolve.store.rollouts import SCHEMA
 
 COLUMNS = (
@@ -80,7 +80,7 @@ def rows_of(step: NDArray[np.int64]) -> Iterator[slice]:
 def read_stored(folder: Path, version: int | None, components: Mapping[str, object]) -> Stored:
     """What a version of a run drew in training; files that cannot be read are left out."""
     parts = [part for part in parts_of(folder) if (part.version, part.source) == (version, "train")]
-    files = [file for part in sound(folder, parts)[0] for file in part.files]
+    files = [file for part in sound(folder, parts, sums_of(folder))[0] for file in part.files]
     own = compute.field("split") == str(Split.TRAIN)
     tables = [
         parquet.read_table(file, columns=list(COLUMNS), filters=own)

@@ -133,7 +133,8 @@ def check_files(record: Record) -> None:
     except UserError:
         return  # without a ledger, which is said already
     there = {(part.version, part.source) for part in parts}
-    _, broken = sound(record.folder, (part for part in parts if part.source != "train"))
+    measured = (part for part in parts if part.source != "train")
+    _, broken = sound(record.folder, measured, record.sums)
     for one in broken:
         name = one.file.relative_to(record.folder)
         record.trouble(f"{name} cannot be read: {one.reason}")

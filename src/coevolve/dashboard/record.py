@@ -30,6 +30,7 @@ from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import Paths
 from coevolve.store.rollouts import read_file
+from coevolve.store.seals import Sums
 from coevolve.store.spent import spent_so_far
 from coevolve.store.watch import is_copy
 
@@ -56,6 +57,8 @@ class Record(NamedTuple):
     """Why it ended early, if it did."""
     problems: list[str]
     """What is missing or broken, in the order in which it was found."""
+    sums: Sums = {}
+    """The seals of its files."""
 
     @property
     def paths(self) -> Paths:
@@ -80,12 +83,15 @@ def read_record(folder: Path) -> Record:
     state, reason = "unknown", ""
     plan: Plan | None = None
     total: Spent | None = None
+    sums = Sums()
     try:
         with Ledger.open(folder, broken=True) as ledger:
             events, broken = ledger.salvage()
             problems += broken
             state = str(ledger.summary()["state"])
             reason = early_end(ledger, events)
+            with suppress(LedgerError):
+                sums = ledger.sums()
             try:
                 plan, total = plan_of(ledger), spent_so_far(ledger)
             except CoevolveError as error:
@@ -106,7 +112,7 @@ def read_record(folder: Path) -> Record:
     lineage, spent = folded(plan or Plan(), str(folder / "ledger.db"), events, problems)
     return Record(
         folder, tuple(events), plan, lineage, domain, state, spent,
-        total or sum(spent.values(), Spent()), reason, problems,
+        total or sum(spent.values(), Spent()), reason, problems, sums,
     )  # fmt: skip
 
 
@@ -160,7 +166,7 @@ def read_copies(folder: Path, problems: list[str]) -> list[Event]:
 
 def read_rollouts(record: Record, place: Path) -> list[Rollout]:
     """Those of whole Parquet files below a folder; labels are text, as the files have them."""
-    found, changed = [], spoiled(record.folder, (), place)
+    found, changed = [], spoiled(record.folder, (), record.sums, place)
     for path, why in changed.items():
         record.trouble(f"{path.relative_to(record.folder)} cannot be read: {why}")
     for path in sorted(set(place.rglob("*.parquet")) - set(changed)):
@@ -183,7 +189,7 @@ def read_steps(record: Record, number: int) -> list[dict[str, float]]:
     """The metrics of every step of a version; a line that was cut off is left out, and said."""
     path = record.paths.version(number) / "stage" / "steps.jsonl"
     found: list[dict[str, float]] = []
-    if changed := spoiled(record.folder, [path]):
+    if changed := spoiled(record.folder, [path], record.sums):
         record.trouble(f"{path.relative_to(record.folder)} cannot be read: {changed[path]}")
         return found
     try:

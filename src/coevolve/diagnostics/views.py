@@ -17,7 +17,7 @@ from coevolve.core.seeds import digest
 from coevolve.core.splits import Split
 from coevolve.diagnostics.versions import STEPS, VERSIONS, Row, step_files, steps_of, versions_of
 from coevolve.store.cells import SAME
-from coevolve.store.layout import VISIBLE, Broken, Part, gone, parts_of, sound, spoiled
+from coevolve.store.layout import VISIBLE, Broken, Part, gone, parts_of, sound, spoiled, sums_of
 from coevolve.store.rollouts import SCHEMA
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Evidence(NamedTuple):
 
     def checked(self) -> "Evidence":
         """The same after reading every file to its end."""
-        parts, broken = sound(self.folder, self.parts, thoroughly=True)
+        parts, broken = sound(self.folder, self.parts, sums_of(self.folder), thoroughly=True)
         return self._replace(parts=parts, broken=[*self.broken, *broken])
 
     def of(self, version: int) -> "Evidence":
@@ -212,9 +212,10 @@ class Evidence(NamedTuple):
 def gather(folder: Path, splits: Iterable[Split] = VISIBLE) -> Evidence:
     """Look for the evidence of a run; files that cannot be read are named and left out."""
     folder = folder.resolve()
-    parts, broken = sound(folder, parts_of(folder, splits))
-    curves = spoiled(folder, [file for _, file in step_files(folder)])
-    broken += [*gone(folder, splits), *(Broken(file, why) for file, why in curves.items())]
+    sums = sums_of(folder)
+    parts, broken = sound(folder, parts_of(folder, splits), sums)
+    curves = spoiled(folder, [file for _, file in step_files(folder)], sums)
+    broken += [*gone(folder, sums, splits), *(Broken(file, why) for file, why in curves.items())]
     return Evidence(folder, parts, broken, versions_of(folder), steps_of(folder, curves))
 
 

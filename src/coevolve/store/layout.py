@@ -83,12 +83,12 @@ def version_folders(folder: Path) -> list[tuple[int, Path]]:
 
 
 def sound(
-    folder: Path, parts: Iterable[Part], thoroughly: bool = False
+    folder: Path, parts: Iterable[Part], sums: Sums, thoroughly: bool = False
 ) -> tuple[list[Part], list[Broken]]:
     """The same parts without the files that cannot be read, or are not what was recorded;
     `thoroughly` reads them to the end."""
     whole, broken, parts = [], [], list(parts)
-    changed = spoiled(folder, [file for part in parts for file in part.files])
+    changed = spoiled(folder, [file for part in parts for file in part.files], sums)
     for part in parts:
         reasons = {file: changed.get(file) or problem(file, thoroughly) for file in part.files}
         broken += [Broken(file, reason) for file, reason in reasons.items() if reason]
@@ -98,7 +98,7 @@ def sound(
 
 
 def sums_of(folder: Path) -> Sums:
-    """The seals of a run; none for a folder without a record that can be read."""
+    """The seals of a run, to be read once and handed on; none without a record that can be read."""
     try:
         with Ledger.open(folder, broken=True, read_only=True) as ledger:
             return ledger.sums()
@@ -106,19 +106,21 @@ def sums_of(folder: Path) -> Sums:
         return {}
 
 
-def gone(folder: Path, splits: Iterable[Split] = VISIBLE) -> list[Broken]:
+def gone(folder: Path, sums: Sums, splits: Iterable[Split] = VISIBLE) -> list[Broken]:
     """Files of the named splits that are recorded and not there."""
-    lost = [folder / path for path in sums_of(folder) if path.endswith(".parquet")]
+    lost = [folder / path for path in sums if path.endswith(".parquet")]
     lost = [file for file in lost if not file.exists()]
     wanted = set(splits)
     patterns = [str(place / name) for *_, split, place, name in places(folder) if split in wanted]
     return [Broken(file, "is gone") for file in lost if any(map(file.match, patterns))]
 
 
-def spoiled(folder: Path, files: Iterable[Path], below: Path | None = None) -> dict[Path, str]:
+def spoiled(
+    folder: Path, files: Iterable[Path], sums: Sums, below: Path | None = None
+) -> dict[Path, str]:
     """Which of some files, or of all rollouts below a place, are not what was recorded, and why."""
     wanted, known = set(files), Sums()
-    for path, value in sums_of(folder).items():
+    for path, value in sums.items():
         file = folder / path
         of_place = below is not None and file.is_relative_to(below) and file.suffix == ".parquet"
         if file in wanted or of_place:

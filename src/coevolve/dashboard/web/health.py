@@ -19,7 +19,7 @@ from coevolve.diagnostics.connection import Answer, Locked
 from coevolve.diagnostics.health import behind_sql
 from coevolve.diagnostics.views import Evidence, connect
 from coevolve.harness.diagnostic import Diagnostic
-from coevolve.store.layout import parts_of, sound
+from coevolve.store.layout import parts_of, sound, sums_of
 
 LONGEST_S = 900
 AGAIN = 10.0
@@ -87,7 +87,7 @@ class Checkups:
 def behind(folder: Path, diagnostic: Diagnostic, version: int, limit: int) -> Answer:
     """The rollouts of a version behind a reading; opens the files of this version only."""
     parts = [part for part in parts_of(folder, (Split.TRAIN, Split.DEV)) if part.version == version]
-    whole, broken = sound(folder, parts)
+    whole, broken = sound(folder, parts, sums_of(folder))
     evidence = Evidence(folder, whole, broken, [], [])
     sql = behind_sql(diagnostic, version, limit)
     if not diagnostic.built_in:

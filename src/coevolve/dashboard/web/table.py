@@ -20,7 +20,7 @@ from coevolve.diagnostics.views import pattern, quoted
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.store.cells import SAME
-from coevolve.store.layout import Broken, Part, parts_of, problem, spoiled
+from coevolve.store.layout import Broken, Part, parts_of, problem, spoiled, sums_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -155,7 +155,7 @@ class Table:
             self.broken = [one for one in self.broken if one.file not in self.changed]
             known = {path for _, path in self.files.values()} | {one.file for one in self.broken}
             fresh = [(part, file) for part in parts for file in part.files if file not in known]
-            self.changed = spoiled(self.folder, [file for _, file in fresh])
+            self.changed = spoiled(self.folder, [file for _, file in fresh], sums_of(self.folder))
             self.broken += [Broken(file, why) for file, why in self.changed.items()]
             fresh = [(part, file) for part, file in fresh if file not in self.changed]
             for start in range(0, len(fresh), TOGETHER):
