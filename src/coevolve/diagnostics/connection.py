@@ -32,7 +32,8 @@ class Bounds(Value):
     seconds: float = Field(default=20.0, gt=0)
     memory: int = Field(default=1024 * 1024 * 1024, ge=64 * 1024 * 1024)
     """Bytes for the database; the process gets 512 MiB more."""
-    threads: int = Field(default=2, ge=1)
+    threads: int = Field(default=1, ge=1)
+    """Several would add up, and list, in another order each time that they are asked."""
     rows: int = Field(default=10_000, ge=1)
     """Rows of an answer; what is beyond is left out, and said to be."""
     size: int = Field(default=4_000_000, ge=1_000)

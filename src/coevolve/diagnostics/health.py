@@ -231,8 +231,10 @@ def reading_of(diagnostic: Diagnostic, row: dict[str, Any]) -> Reading | None:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or none."""
-    return None if value is None or not math.isfinite(float(value)) else float(value)
+    """A finite number, or none; without the last digits, in which sums differ that several threads
+    add up in whatever order."""
+    found = math.nan if value is None else float(value)
+    return float(f"{found:.12g}") if math.isfinite(found) else None
 
 
 def trend_of(readings: tuple[Reading, ...]) -> Trend | None:
