@@ -8,14 +8,16 @@
 # make attack  what models, peers and broken disks may try, as a table: area, tries, held
 # make fuzz    coverage-guided fuzzing of the answer parser (needs clang)
 # make pictures  the pictures of the README and the docs, from a run of a few minutes
+# make soak    runs that are killed, starved and lied to, beside calm twins; MINUTES=120
 # make load    every page of the dashboard under load, over a million rollouts
 
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 SECONDS := 60
+MINUTES := 120
 
-.PHONY: demo test check bench load gain slow attack fuzz pictures clean
+.PHONY: demo test check bench load soak gain slow attack fuzz pictures clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -74,6 +76,9 @@ bench: .venv/ready-dev
 
 load: .venv/ready-dev
 	$(BIN)/python benchmarks/dashboard.py
+
+soak: .venv/ready-dev
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 gain: .venv/ready
 	$(BIN)/python benchmarks/gain.py --processes 2
