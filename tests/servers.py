@@ -11,7 +11,8 @@ from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 
-from coevolve.domains.openenv.server import listen, make_app, serve
+from coevolve.core.server import listen
+from coevolve.domains.openenv.server import make_app, serve
 from coevolve.domains.registry import get_domain
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from web import client
 
-from coevolve.cli.serve import TOKEN, bound, chosen_token
+from coevolve.cli.serve import TOKEN, chosen_token
 from coevolve.core.errors import UserError
+from coevolve.core.server import listen
 from coevolve.dashboard.web.app import make_app
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import make_comparison
@@ -27,10 +28,10 @@ def test_a_token_is_made_up_or_taken_from_the_environment(monkeypatch: pytest.Mo
 
 
 def test_a_port_that_is_taken_is_named() -> None:
-    with bound("127.0.0.1", 0) as listening:
+    with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         with pytest.raises(UserError, match=rf"127\.0\.0\.1:{port}.*another --port"):
-            bound("127.0.0.1", port)
+            listen("127.0.0.1", port)
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,8 @@ from coevolve.core.errors import UserError
 TOKEN = "COEVOLVE_TOKEN"
 """Environment variable: what a browser elsewhere has to know."""
 FEWEST = 16
+MOST, PATIENCE_S = 256, 20.0
+"""Connections at a time, and how long each may take to ask, or to take in an answer."""
 
 
 def serve(
@@ -30,26 +31,25 @@ def serve(
     Only this machine can reach it. At any other --host a token is needed, which is read from
     COEVOLVE_TOKEN or made up and printed. Nothing is loaded from elsewhere.
     """
+    from coevolve.core.server import listen
+    from coevolve.core.server import serve as served
     from coevolve.dashboard.web.app import make_app
     from coevolve.dashboard.web.guard import LOCAL, is_local
 
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise UserError("the dashboard needs uvicorn: pip install 'coevolve[serve]'") from None
     token = "" if is_local(host) else chosen_token()
     name = f"[{host}]" if ":" in host else host
     app = make_app(folder, token, (*LOCAL, name.lower()))
-    listening = bound(host, port)
+    listening = listen(host, port)
     place = listening.getsockname()[1]
     address = f"http://{name}:{place}/" + (f"?token={token}" if token else "")
     print(f"serving {folder} at {address} (Ctrl-C ends it)", flush=True)
     if show:
         typer.launch(address)
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, timeout_graceful_shutdown=1, server_header=False
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    served(app, listening, MOST, PATIENCE_S, ws="none")
 
 
 def chosen_token() -> str:
@@ -58,15 +58,3 @@ def chosen_token() -> str:
     if token and len(token) < FEWEST:
         raise UserError(f"{TOKEN} has {len(token)} characters; use at least {FEWEST}")
     return token or secrets.token_urlsafe(24)
-
-
-def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error that says why not."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (while")[0]  # what follows names the address again
-        raise UserError(
-            f"cannot listen at {host}:{port}: {reason}; take another --port or --host"
-        ) from None

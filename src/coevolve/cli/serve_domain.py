@@ -23,12 +23,13 @@ def serve_domain(
     Whoever knows COEVOLVE_ORACLE_TOKEN, if it is set, may also ask for the scripts' answers.
     """
     from coevolve.cli.show import notes
+    from coevolve.core.server import listen
     from coevolve.domains.openenv.declaration import Resources, token
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
     try:
-        from coevolve.domains.openenv.server import listen, make_app, serve
+        from coevolve.domains.openenv.server import make_app, serve
     except ImportError as error:
         raise UserError(
             f"serving a domain needs {error.name}: pip install 'coevolve[openenv]'"

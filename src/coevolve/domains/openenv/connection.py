@@ -9,19 +9,19 @@ import json
 import math
 import re
 import socket
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from http.client import HTTPException
 from typing import Any, NamedTuple, NoReturn, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import Request
 
 from pydantic import TypeAdapter, ValidationError
 
 from coevolve.core.errors import DomainError, UserError
+from coevolve.core.web import patient, whole
 from coevolve.domains.registry import read_options, read_value
 
 try:
@@ -83,57 +83,6 @@ def read_address(text: str) -> Address:
     return Address(base, read_options(parts.query))
 
 
-class Stay(HTTPRedirectHandler):
-    """Nobody is followed elsewhere: not with a token, and not with a task."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-@contextmanager
-def patient() -> Iterator[Any]:
-    """What opens addresses, and whose connections all end when the time is up: a timeout of a
-    socket alone begins again with every byte."""
-    known: list[socket.socket] = []
-    late = threading.Event()
-
-    def hang_up() -> None:
-        late.set()
-        for one in known:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    class Plain(HTTPConnection):
-        def connect(self) -> None:
-            super().connect()
-            known.append(self.sock)
-
-    class Secure(HTTPSConnection):
-        def connect(self) -> None:
-            super().connect()
-            known.append(self.sock)
-
-    class OpenPlain(HTTPHandler):
-        def http_open(self, req: Request) -> HTTPResponse:
-            return self.do_open(Plain, req)
-
-    class OpenSecure(HTTPSHandler):
-        def https_open(self, req: Request) -> HTTPResponse:
-            return self.do_open(Secure, req)
-
-    clock = threading.Timer(PATIENCE_S, hang_up)
-    clock.daemon = True
-    clock.start()
-    try:
-        yield build_opener(Stay, OpenPlain, OpenSecure)
-    except (OSError, HTTPException, ValueError):
-        if late.is_set():  # whatever broke, broke because of that
-            raise TimeoutError(f"no whole answer in {PATIENCE_S:g} s") from None
-        raise
-    finally:
-        clock.cancel()
-
-
 def ask(base: str, route: str, body: Any = None, token: str = "") -> Any:
     """What a route answers, None where the server has no such route."""
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -142,7 +91,7 @@ def ask(base: str, route: str, body: Any = None, token: str = "") -> Any:
     data = None if body is None else json.dumps(body).encode()
     where = base + route
     try:
-        with patient() as opener:
+        with patient(PATIENCE_S) as opener:
             found = exchanged(opener, Request(where, data, headers), where)
         return None if found is None else parsed(found)
     except (OSError, HTTPException) as error:  # `URLError` and timeouts among them
@@ -159,11 +108,9 @@ def exchanged(opener: Any, request: Request, where: str) -> bytes | None:
     """What a request brings, None where there is no such route."""
     try:
         with opener.open(request, timeout=PATIENCE_S) as answer:
-            found: bytes = answer.read(LONGEST + 1)
-            if len(found) > LONGEST:
+            found = whole(answer, LONGEST)
+            if found is None:
                 raise DomainError(f"{where} answers with more than {LONGEST:,} bytes")
-            if answer.length:  # `read` of so many bytes is content with fewer
-                raise HTTPException("the answer broke off")
             return found
     except HTTPError as error:
         with error:

@@ -11,13 +11,14 @@ import socket
 from functools import partial
 from typing import Annotated, Any
 
-import uvicorn
 from fastapi import Body, FastAPI, Header, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from openenv.core.env_server.http_server import create_fastapi_app
+from openenv.core.env_server.types import ConcurrencyConfig
 
-from coevolve.core.errors import CoevolveError, UserError
+from coevolve.core import server as listening
+from coevolve.core.errors import CoevolveError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Value
 from coevolve.domains.base import Domain
@@ -46,16 +47,23 @@ from coevolve.domains.turns import players
 
 MOST_RESETS = 20_000
 """Tasks that statistics are asked of at a time."""
+IDLE_S = 600.0
+"""A session in which nothing is said for so long is over."""
+MOST_BESIDE = 64
+"""Connections at a time beside those of sessions."""
 
 
 class Bounded:
     """ASGI middleware that reads requests: one that is too long, or takes too long to come, is
-    refused before anything is made of it."""
+    refused before anything is made of it. A session in which nothing is said ends."""
 
     def __init__(self, app: Any) -> None:
         self.app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await self.app(scope, partial(self.hear, receive), send)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -69,6 +77,14 @@ class Bounded:
             return whole.pop() if whole else await receive()
 
         await self.app(scope, replay, send)
+
+    async def hear(self, receive: Any) -> Any:
+        """The next message of a session, or its end."""
+        try:
+            async with asyncio.timeout(IDLE_S):
+                return await receive()
+        except TimeoutError:
+            return {"type": "websocket.disconnect", "code": 1001}
 
     async def read(self, receive: Any) -> tuple[int, bytes]:
         """Why a request is refused, 0 if it is not; and its body."""
@@ -101,9 +117,11 @@ def make_app(domain: Domain, sessions: int = 64, resources: Resources | None = N
     """The application that serves a domain to so many sessions at a time."""
     serving = Serving(domain)
     app: FastAPI = create_fastapi_app(
-        partial(DomainEnvironment, serving), TextAction, TextObservation, sessions,
+        partial(DomainEnvironment, serving), TextAction, TextObservation,
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=IDLE_S),
         env_name=domain.name, state_cls=TextState,
     )  # fmt: skip
+    app.state.sessions = sessions
     app.add_middleware(Bounded)
     declaration = declare(domain, resources or Resources())
 
@@ -160,17 +178,10 @@ def play(serving: Serving, asked: Asked) -> str:
         return said(task, rng, asked.reset.style)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; port 0 is any that is free."""
-    six = ":" in host
-    family = socket.AF_INET6 if six else socket.AF_INET
-    try:  # who connects before the server is ready waits
-        return socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=six)
-    except OSError as error:
-        raise UserError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
-
-
 def serve(app: FastAPI, where: socket.socket) -> None:
     """Serve until the process is told to end."""
-    settings = uvicorn.Config(app, log_level="warning", ws="websockets-sansio", ws_max_size=LONGEST)
-    uvicorn.Server(settings).run(sockets=[where])
+    most = MOST_BESIDE + app.state.sessions
+    listening.serve(
+        app, where, most, PATIENCE_S, ws="websockets-sansio", ws_max_size=LONGEST,
+        ws_per_message_deflate=False,
+    )  # fmt: skip

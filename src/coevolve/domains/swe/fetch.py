@@ -10,18 +10,21 @@ import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urldefrag, urljoin
-from urllib.request import urlopen
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import Request
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import cache_root, replace_file
+from coevolve.core.web import patient, whole
 
 PUBLIC = "https://pypi.org/simple"
 ENDINGS = (".tar.gz", ".zip")
-TIMEOUT_S = 60
-LARGEST = 64 << 20
+TIMEOUT_S, PATIENCE_S = 60, 600
+"""Until a registry that sends nothing is given up, and one that has not sent everything."""
+LARGEST, LARGEST_PAGE = 64 << 20, 16 << 20
 
 
 class RegistryError(UserError):
@@ -97,17 +100,18 @@ def find(name: str, version: str) -> tuple[str, str, str]:
     for index in indexes():
         page = f"{index.rstrip('/')}/{plain(name)}/"
         try:
-            text = read(page + "index.html" if page.startswith("file:") else page).decode()
+            where = page + "index.html" if page.startswith("file:") else page
+            text = read(where, LARGEST_PAGE).decode("utf-8", "replace")
         except RegistryError as error:
             answered = answered or isinstance(error.__cause__, HTTPError)
             continue
         answered = True
         for link in Links(text).found:
-            address, mark = urldefrag(urljoin(page, link))
+            address, mark = linked(page, link)
             file = unquote(address.rpartition("/")[2])
             ending = next((one for one in ENDINGS if file.endswith(one)), "")
             stem, _, found = file.removesuffix(ending).rpartition("-")
-            if not ending or plain(stem) != plain(name):
+            if not ending or plain(stem) != plain(name) or not may_lead(page, address):
                 continue
             if found == version:
                 return address, mark.removeprefix("sha256="), ending
@@ -121,13 +125,33 @@ def find(name: str, version: str) -> tuple[str, str, str]:
     )
 
 
-def read(address: str) -> bytes:
+def linked(page: str, link: str) -> tuple[str, str]:
+    """The address that a link means, and what follows its `#`; empty if it means none."""
     try:
-        with urlopen(address, timeout=TIMEOUT_S) as response:
-            data: bytes = response.read(LARGEST + 1)
-    except (OSError, ValueError) as error:  # URLError is an OSError
+        address, mark = urldefrag(urljoin(page, link))
+        return address, mark
+    except ValueError:
+        return "", ""
+
+
+def may_lead(here: str, there: str) -> bool:
+    """Whether what lies at one address may name another: never a file of this machine, unless it is
+    one itself, and nothing that anybody on the way could have changed, unless it is such, too."""
+    schemes = {"file": ("file",), "http": ("http", "https"), "https": ("https",)}
+    return urlsplit(there).scheme in schemes.get(urlsplit(here).scheme, ())
+
+
+def read(address: str, most: int = LARGEST) -> bytes:
+    request = Request(address, headers={"Accept-Encoding": "identity"})
+    try:
+        with (
+            patient(PATIENCE_S, may_lead) as opener,
+            opener.open(request, timeout=TIMEOUT_S) as answer,
+        ):
+            data = whole(answer, most)
+    except (OSError, ValueError, HTTPException) as error:  # URLError is an OSError
         reason = error.reason if isinstance(error, URLError) else error
-        raise RegistryError(f"cannot read {address}: {reason}") from error
-    if len(data) > LARGEST:
-        raise RegistryError(f"{address} is larger than {LARGEST >> 20} MB")
+        raise RegistryError(f"cannot read {address}: {reason!s:.200}") from error
+    if data is None:
+        raise RegistryError(f"{address} is larger than {most >> 20} MB")
     return data

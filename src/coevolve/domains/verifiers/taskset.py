@@ -22,6 +22,8 @@ from coevolve.domains.turns import begin, of_text
 
 OUTCOME = "outcome"
 """Where a trace keeps the verdict."""
+PATIENCE_S, LONGEST, TOLD = 1_800.0, 2**24, 2_000
+"""Seconds and bytes that an answer may take, and bytes of it that are told."""
 
 
 @lru_cache(maxsize=8)
@@ -123,13 +125,25 @@ class ChatHarness(vf.Harness[vf.HarnessConfig]):
             said.append({"role": "user", "content": prompt})
         else:
             said += [message_to_wire(message) for message in prompt or []]
-        async with httpx.AsyncClient(timeout=None) as client:
-            answer = await client.post(
-                f"{endpoint}/chat/completions",
-                json={"model": ctx.model, "messages": said},
-                headers={"Authorization": f"Bearer {secret}"},
-            )
-        return vf.ProgramResult(int(not answer.is_success), "", answer.text[-2_000:])
+        tail, left = b"", LONGEST
+        try:
+            async with (
+                asyncio.timeout(PATIENCE_S),
+                httpx.AsyncClient(timeout=PATIENCE_S, follow_redirects=False) as client,
+                client.stream(
+                    "POST",
+                    f"{endpoint}/chat/completions",
+                    json={"model": ctx.model, "messages": said},
+                    headers={"Authorization": f"Bearer {secret}", "Accept-Encoding": "identity"},
+                ) as answer,
+            ):
+                async for part in answer.aiter_raw():
+                    tail, left = (tail + part)[-TOLD:], left - len(part)
+                    if left < 0:
+                        return vf.ProgramResult(1, "", f"an answer of more than {LONGEST:,} bytes")
+        except TimeoutError:
+            return vf.ProgramResult(1, "", f"no whole answer in {PATIENCE_S:g} s")
+        return vf.ProgramResult(int(not answer.is_success), "", tail.decode("utf-8", "replace"))
 
 
 class DomainEnvConfig(vf.EnvConfig):
