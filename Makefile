@@ -40,7 +40,7 @@ demo: .venv/ready
 	@echo "Open $(DEMO)/run/report.html, $(DEMO)/plan.gif and $(DEMO)/rates.png; then: $(BIN)/coevolve --help"
 
 test: .venv/ready-dev
-	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 slow: .venv/ready-dev
 	$(BIN)/python -m pytest -m slow --timeout 3600

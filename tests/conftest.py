@@ -21,6 +21,14 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("steady")
 
 
+LONG = ("smoke", "invariant", "contract", "browser")
+"""Folders of long files: they come first, so that no worker is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
+
+
 @pytest.fixture(autouse=True)
 def recursion_limit() -> Iterator[None]:
     """Programs that tests run in this process may raise the limit; later ones must not crash."""

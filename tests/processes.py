@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import forks
 from typer.testing import CliRunner
 
 from coevolve.cli.main import app
@@ -16,8 +17,15 @@ PATIENCE_S = 60
 """After this a process is killed, and its test fails."""
 
 
-def coevolve(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command of ours to its end, whatever that is."""
+def coevolve(
+    *words: object, cwd: Path | None = None, said: str = "", timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours to its end, whatever that is, in a process of its own."""
+    return forks.run([*map(str, words)], cwd or Path.cwd(), said, timeout)
+
+
+def anew(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """The same, started anew: where its imports, its path or its output are the point."""
     command = [sys.executable, "-m", "coevolve", *map(str, words)]
     return subprocess.run(
         command, **{"capture_output": True, "text": True, "timeout": 300, "check": False, **options}

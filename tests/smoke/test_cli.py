@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import coevolve
+from processes import alive, anew, coevolve
 
 
 def run(
     *words: object, stdin: str = "", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return coevolve(*words, input=stdin, cwd=cwd)
+    return coevolve(*words, said=stdin, cwd=cwd)
 
 
 def good(*words: object, **options: object) -> str:
@@ -290,13 +290,15 @@ def test_termination_leaves_no_workers_and_no_half_file(tmp_path):
     words = f"tasks generate -n 200000 --workers 2 -o {tmp_path / 't.jsonl'}".split()
     command = [sys.executable, "-m", "coevolve", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-        while not list(tmp_path.iterdir()):
-            time.sleep(0.1)
-        time.sleep(4)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not list(tmp_path.iterdir()) or len(children.read_text().split()) < 3:
+            time.sleep(0.05)  # until there is a file, two workers, and what counts their resources
+        started = [*map(int, children.read_text().split())]
         process.terminate()
         said = process.stderr.read().decode()
         assert process.wait(timeout=60) == 143, said
     assert list(tmp_path.iterdir()) == []
+    assert not any(map(alive, started))
 
 
 def test_a_closed_pipe_is_no_error():
@@ -329,6 +331,6 @@ def test_a_failed_command_leaves_no_half_file(tmp_path):
 
 def test_a_full_disk_under_the_output_is_said() -> None:
     with open("/dev/full", "w") as full:
-        done = coevolve("domains", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        done = anew("domains", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output: No space left on device")

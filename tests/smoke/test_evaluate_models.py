@@ -8,6 +8,7 @@ import time
 
 import pytest
 import typer
+from processes import coevolve
 from typer.testing import CliRunner
 
 from coevolve.cli.ask import ask
@@ -47,9 +48,7 @@ def command(*words):
 
 
 def bad(*words):
-    result = subprocess.run(
-        command(*words), capture_output=True, text=True, timeout=120, check=False
-    )
+    result = coevolve("evaluate", *words)
     assert (result.returncode, result.stdout) == (2, "")
     assert "Traceback" not in result.stderr
     return result.stderr

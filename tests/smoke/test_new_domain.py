@@ -7,7 +7,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from processes import coevolve
+from processes import anew
 
 from coevolve.domains import template
 
@@ -15,7 +15,7 @@ from coevolve.domains import template
 def run_in(place: Path, *words: str, path: Path | None = None) -> CompletedProcess[str]:
     old = os.environ.get("PYTHONPATH", "")
     environment = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{old}" if path else old}
-    return coevolve(*words, cwd=place, env=environment)
+    return anew(*words, cwd=place, env=environment)
 
 
 def installed(package: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -71,14 +72,7 @@ def test_commands(tmp_path):
         for begin, more in SHORTENED.items():
             if command.startswith(begin):
                 words += more.split()
-        result = subprocess.run(
-            [sys.executable, "-m", "coevolve", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
+        result = coevolve(*words, cwd=tmp_path, timeout=900)
         assert result.returncode == 0, (command, result.stderr)
         assert result.stdout or "-o tasks.jsonl" in command
     assert (tmp_path / "plan.gif").stat().st_size > 1_000

@@ -1,12 +1,11 @@
 """Software engineering from the command line, on a small repository."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import coevolve
 from repositories import committed, shop
 
 EXPERIMENT = """
@@ -31,56 +30,51 @@ samples = 2
 """
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {
-        **os.environ,
-        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
-        "COEVOLVE_SWE_SOURCES": str(shop(tmp_path_factory.mktemp("shop"))),
-    }
+@pytest.fixture(scope="module", autouse=True)
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One small repository, and nothing that other tests have kept of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("COEVOLVE_SWE_SOURCES", str(shop(tmp_path_factory.mktemp("shop"))))
+        yield
 
 
-def coevolve(environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "coevolve.cli.main", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=900, check=False, env=environment
-    )
-
-
-def test_tasks_are_made_shown_and_solved(environment: dict[str, str], tmp_path: Path) -> None:
+def test_tasks_are_made_shown_and_solved(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     words = ("tasks", "generate", "-d", "swe", "-n", "3", "-o", str(file))
-    assert coevolve(environment, *words).returncode == 0
-    shown = coevolve(environment, "tasks", "show", str(file), "-d", "swe", "--first", "1")
+    assert coevolve(*words).returncode == 0
+    shown = coevolve("tasks", "show", str(file), "-d", "swe", "--first", "1")
     assert "does not behave as it should" in shown.stdout
     assert "+ solved" in shown.stdout
-    solved = coevolve(environment, "tasks", "solve", str(file), "-d", "swe", "--json")
+    solved = coevolve("tasks", "solve", str(file), "-d", "swe", "--json")
     assert [json.loads(line)["solved"] for line in solved.stdout.splitlines()] == [True] * 3
 
 
 @pytest.mark.parametrize("history", [0, 1])
-def test_the_leak_from_the_command_line(environment: dict[str, str], history: int) -> None:
+def test_the_leak_from_the_command_line(history: int) -> None:
     words = ("--split", "dev", "--count", "2", "-k", f"history.share={history}", "--json")
-    done = coevolve(environment, "evaluate", "-d", "swe", "-p", "leak-reader", *words)
+    done = coevolve("evaluate", "-d", "swe", "-p", "leak-reader", *words)
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert (facts["n"], facts["valid"]) == (2, history)
 
 
-def test_a_source_without_tests_is_one_line(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_source_without_tests_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bare = committed(tmp_path / "bare", {"a.py": "x = 1\n"})
-    changed = {**environment, "COEVOLVE_SWE_SOURCES": str(bare)}
-    done = coevolve(changed, "tasks", "generate", "-d", "swe", "-n", "1")
+    monkeypatch.setenv("COEVOLVE_SWE_SOURCES", str(bare))
+    done = coevolve("tasks", "generate", "-d", "swe", "-n", "1")
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {bare} has no tests")
     assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.slow
-def test_a_run(environment: dict[str, str], tmp_path: Path) -> None:
+def test_a_run(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="training needs the extra `train`")
     (tmp_path / "small.toml").write_text(EXPERIMENT)
     folder = tmp_path / "run"
-    done = coevolve(environment, "run", str(tmp_path / "small.toml"), "-o", str(folder), "--json")
+    done = coevolve("run", str(tmp_path / "small.toml"), "-o", str(folder), "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     assert [past["number"] for past in json.loads(done.stdout)["versions"]] == [0]

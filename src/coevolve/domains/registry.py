@@ -95,6 +95,8 @@ def members(family: str) -> list[str]:
 
 def get_domain(name: str) -> Domain:
     """The domain called `name`."""
+    if name in BUILT_IN:
+        return make(BUILT_IN[name])
     known = names()
     for family, kind in FAMILIES.items():
         member = name.removeprefix(family + kind.mark)

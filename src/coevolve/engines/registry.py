@@ -51,6 +51,8 @@ def get_engine(name: str) -> Engine:
     """The engine called `name`: trl, command:PROGRAM ARGS, or one of another package."""
     if name.startswith(COMMAND):
         return command(name.removeprefix(COMMAND))
+    if name in ENGINES:
+        return ENGINES[name]()
     known = names()
     if name not in known:
         lookup("engine", name, dict.fromkeys([*known, f"{COMMAND}PROGRAM"]))
