@@ -26,7 +26,11 @@ LONG = ("smoke", "invariant", "contract", "browser")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.parent.name not in LONG)
+    def place(item: pytest.Item) -> int:
+        folder = item.path.parent.name
+        return LONG.index(folder) if folder in LONG else len(LONG)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

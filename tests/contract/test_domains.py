@@ -7,7 +7,7 @@ import pytest
 
 from coevolve.core.rollout import Message
 from coevolve.domains.base import Statistic
-from coevolve.domains.check import conformance
+from coevolve.domains.check import Counts, conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 
@@ -23,12 +23,18 @@ def test_conformance(name):
     assert [finding for finding in findings if not finding.passed] == []
 
 
-class Forgetful(LakeDomain):
+class FewTasks(LakeDomain):
+    """What is wrong with a domain shows in a few tasks."""
+
+    counts = Counts(sample=20, many=20, split=40, pushed=20)
+
+
+class Forgetful(FewTasks):
     def generate(self, knobs, count, seed, split, workers=1):
         return super().generate(knobs, count, random.randrange(2**32), split, workers)
 
 
-class Unsplit(LakeDomain):
+class Unsplit(FewTasks):
     def generate(self, knobs, count, seed, split, workers=1):
         from coevolve.core.splits import Split
 
@@ -36,13 +42,13 @@ class Unsplit(LakeDomain):
             yield task.model_copy(update={"split": split})
 
 
-class Generous(LakeDomain):
+class Generous(FewTasks):
     def verify(self, task, text, tokens=None):
         outcome = super().verify(task, text, tokens)
         return outcome.model_copy(update={"reward": 0.1 + outcome.reward})
 
 
-class Moody(LakeDomain):
+class Moody(FewTasks):
     moods = cycle((0.0, 1e-6, 2e-6))
 
     def verify(self, task, text, tokens=None):
@@ -50,28 +56,28 @@ class Moody(LakeDomain):
         return outcome.model_copy(update={"details": {"mood": next(self.moods)}})
 
 
-class Leaky(LakeDomain):
+class Leaky(FewTasks):
     def prompt(self, task, style=""):
         hint = Message(role="user", content="Hint: " + self.oracle(task, "compact"))
         return (*super().prompt(task, style), hint)
 
 
-class Gullible(LakeDomain):
+class Gullible(FewTasks):
     def verify(self, task, text, tokens=None):
         return super().verify(task, self.oracle(task) if text else text, tokens)
 
 
-class Numb(LakeDomain):
+class Numb(FewTasks):
     def statistics(self, tasks):
         return dict.fromkeys(self.space.knobs, Statistic(0.5, len(tasks)))
 
 
-class Barren(LakeDomain):
+class Barren(FewTasks):
     def generate(self, knobs, count, seed, split, workers=1):
         raise ValueError("boom")
 
 
-class Broken(LakeDomain):
+class Broken(FewTasks):
     def oracle(self, task, style=""):
         raise RuntimeError("no idea")
 

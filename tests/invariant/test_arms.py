@@ -275,13 +275,13 @@ def test_processes_end_with_whoever_started_them(
         until(lambda: list(tmp_path.glob("*/*/versions/00/train.json")))
         writers = {int(path.read_text()) for path in tmp_path.glob("*/*/lock") if path.read_text()}
         process.send_signal(number)
-        process.wait(30)
+        process.wait(120)
     until(lambda: not any(map(alive, writers)))
     assert writers
     assert facts(run(comparison(), tmp_path)) == expected
 
 
-def until(true: Any, seconds: float = 60) -> None:
+def until(true: Any, seconds: float = 300) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end

@@ -29,7 +29,6 @@ from coevolve.loop.run import Run, Say, Team, quiet
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
 from coevolve.policies.gguf import GgufPolicy
-from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
 from coevolve.store.jobs import Work
@@ -218,8 +217,9 @@ def given(engineer: Engineer) -> Engineer:
 
 
 def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary) -> Engineer:
-    """A model as an engineer: with tools, or, where knobs alone may change, asked the way it was
-    taught, or else in plain words."""
+    """A model as an engineer: with tools; for knobs alone as it was taught, or in plain words."""
+    from coevolve.policies.local import LocalPolicy  # torch: seconds, which rules can do without
+
     # Others think on their own: what is held to a form here is so from its first token on.
     think = THINK if isinstance(policy, LocalPolicy | GgufPolicy) else 0
     if not plan.only_knobs:
