@@ -34,15 +34,18 @@ ENVIRONMENT = dict(os.environ)
 def serve() -> None:
     """Fork one command for each line of standard input; say its number, then how it ended.
 
-    In a forked process this returns: the caller is to run the command.
+    In a forked process this returns when its command is over.
     """
+    codes = [1]  # of what is raised and not caught
+    atexit.register(leave, codes)
     while line := sys.stdin.readline():
         asked = json.loads(line)
         prepare((*LIGHT, *NEEDS.get(asked["words"][0], ())))
         gc.collect()
         gc.freeze()  # so that a fork's collections leave shared memory alone
         if (child := os.fork()) == 0:
-            return become(asked)
+            become(asked)
+            return command(codes)
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     os._exit(0)
@@ -74,16 +77,33 @@ def become(asked: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["environment"])
     sys.argv = ["coevolve", *asked["words"]]
+    sys.path.remove(str(Path(__file__).parent))
+
+
+def command(codes: list[int]) -> None:
+    from coevolve.cli.main import main
+
+    try:
+        main()
+        codes[0] = 0
+    except SystemExit as end:
+        codes[0] = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
+
+
+def leave(codes: list[int]) -> None:
+    """End after everything else that is done at the end of a process, but do not take apart what
+    was imported: that takes longer than most commands, and modules complain when it is shared."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(codes[0])
 
 
 @cache
 def server(_owner: int) -> subprocess.Popen[str]:
     """Of this process; it ends with this one, when its standard input does."""
     tests = Path(__file__).parent
-    script = (
-        f"import sys; sys.path[0] = {str(tests)!r}; import forks; forks.serve(); sys.path.pop(0); "
-        "from coevolve.cli.main import main; main()"
-    )
+    script = f"import sys; sys.path[0] = {str(tests)!r}; import forks; forks.serve()"
     process = subprocess.Popen(
         [sys.executable, "-c", script], env=ENVIRONMENT,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
