@@ -22,6 +22,8 @@ SHORTENED = {
     "coevolve train grpo": "-r steps=1 -r tasks=2",
     "coevolve train warm": "--explain",
     "coevolve evaluate -p": "--count 4",
+    "coevolve evaluate --policy": "--split dev --count 100",
+    "coevolve evaluate -d": "--count 10",
     "coevolve run ": f"--versions 1 {SMALL}",
     "coevolve evolve": f"--versions 1 {SMALL}",
     "coevolve resume": "",
