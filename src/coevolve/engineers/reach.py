@@ -15,6 +15,8 @@ from coevolve.engineers.base import Edit
 from coevolve.store.cells import Cell, pooled
 
 TOLERANCE = 1e-9
+STEP = 0.3
+"""A step is at most this part of a range, however far knobs may move by other means."""
 RARE = 0.25
 """Part of an even share below which a kind is hardly trained on."""
 
@@ -93,13 +95,13 @@ def edited(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> dict[str, f
 
 
 def stepped(edit: Edit, knob: Knob, value: float, reach: float) -> float | None:
-    """What one edit makes of a value: a step is `reach` of the range, or a factor for a share."""
+    """What one edit makes of a value: a step is a part of the range, or a factor for a share."""
     if edit.action == "set":
         return edit.value
-    up = edit.action == "raise"
+    up, part = edit.action == "raise", min(reach, STEP)
     if knob.group:
-        return raised(value, reach) if up else value / factor_of(reach)
-    step = span(knob, reach)
+        return raised(value, part) if up else value / factor_of(part)
+    step = span(knob, part)
     return value + step if up else value - step
 
 

@@ -76,7 +76,7 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
         Setting("bf16", machine.mixes, "float32 weights, bfloat16 products, where a GPU has them"),
         Setting("fp16", False, "needs loss scaling, which a resumed run would have to repeat"),
         Setting("use_cpu", not machine.cuda, "the device that was chosen"),
-        Setting("dataloader_pin_memory", machine.cuda, "pinned memory helps CUDA only"),
+        Setting("dataloader_pin_memory", False, "rows are words, through which pinning only walks"),
         Setting("gradient_checkpointing", machine.size == "large", "memory over time, if large"),
         Setting("ddp_broadcast_buffers", False,
                 "processes may take a different number of passes, so none may wait in a pass"),
