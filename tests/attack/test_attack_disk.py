@@ -3,9 +3,13 @@
 import errno
 import itertools
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from pretended import SMALL, make_run
 from coevolve.core import disk
 from coevolve.core.disk import disk_trouble
 from coevolve.core.errors import CoevolveError, EngineError, UserError
+from coevolve.dashboard.record import read_record
 from coevolve.loop.loop import run_loop
 from coevolve.loop.run import Run
 from coevolve.store import ledger as ledgers
@@ -46,8 +51,15 @@ def go(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def right(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return go(tmp_path_factory.mktemp("right") / "run")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("right") / "run"
+    go(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def right(done: Path) -> Any:
+    return go(done)
 
 
 def one_line(said: Any, folder: Path) -> bool:
@@ -244,3 +256,58 @@ def test_a_full_output_is_one_line(held, command):
         )  # fmt: skip
     safe = done.returncode == 2 and done.stderr.count("\n") == 1
     held("full disks", safe, f"{done.returncode}: {done.stderr}")
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What takes longer is broken off."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"still waiting after {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+WAITING = [
+    "ledger.db", "base/gate/part-00000.parquet", "base/gate/evaluation.json",
+    "versions/00/dev/part-00000.parquet", "versions/00/gate/evaluation.json",
+    "versions/00/gate.json", "versions/00/job.json", "versions/00/result.json", "run/begin.json",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_a_file_that_keeps_readers_waiting(tmp_path, held, right, done, name):
+    folder = tmp_path / "run"
+    shutil.copytree(done, folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with within(60):
+        found = fsck(folder)
+        said = go(folder)
+        read_record(folder)
+    known = said == right or (isinstance(said, str) and name in said and "\n" not in said)
+    held("files that never answer", known and (found.faults or said == right), said)
+    (folder / name).unlink()
+    (folder / name).write_bytes(whole)
+    held("going on after the disk", go(folder) == right)
+
+
+def test_a_file_system_that_does_not_answer_is_spoken_of(tmp_path, monkeypatch, held):
+    hung, told, said = threading.Event(), threading.Event(), []
+
+    def say(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    monkeypatch.setattr(disk, "settle", lambda place: hung.wait())
+    with disk.answering(tmp_path, say, 0.05):
+        told.wait(60)
+    hung.set()
+    held("files that never answer", len(said) == 1 and one_line(said[0], tmp_path), said)

@@ -43,7 +43,7 @@ from coevolve.domains.registry import get_domain
 server.PATIENCE_S, server.IDLE_S, server.MOST_BESIDE = {PATIENCE_S}, {IDLE_S}, {MOST - 4}
 where = listen("127.0.0.1", 0)
 print(where.getsockname()[1], flush=True)
-server.serve(server.make_app(get_domain("math"), 4), where)
+server.serve(server.make_app(get_domain("math"), 4), where, 4)
 """
 
 

@@ -52,9 +52,11 @@ class Plain:
 
     def run(self, run: "Run") -> "Lineage":
         """Run to the end while it is being followed."""
+        from coevolve.core.disk import answering
         from coevolve.loop.loop import run_loop
 
-        return run_loop(run)
+        with answering(run.ledger.folder, self.say):
+            return run_loop(run)
 
 
 class Panel(Plain):

@@ -49,4 +49,4 @@ def serve_domain(
             ),
             highlight=False,
         )
-        serve(app, where)
+        serve(app, where, sessions)

@@ -7,10 +7,13 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coevolve.core.errors import UserError
+from coevolve.core.files import settle
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNWRITABLE = (*FULL, errno.EROFS)
@@ -89,6 +92,33 @@ def want_room(folder: Path, needed: int, then: str) -> None:
             f"{folder} has {sizes(left)} of room, and what comes next takes about {sizes(needed)}; "
             f"make room there, then: {then}"
         )
+
+
+@contextmanager
+def answering(folder: Path, say: Callable[[str], None], bound_s: float = 60.0) -> Iterator[None]:
+    """While something is done in a folder, say so once its file system has not answered for so
+    long: whoever waits for it cannot."""
+    over, answered = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(bound_s / 4):
+            with suppress(OSError):
+                settle(folder)
+            answered.set()
+
+    def watch() -> None:
+        while not over.wait(bound_s):
+            if not answered.is_set():
+                say(f"{folder}: no answer of its file system for {bound_s:g} s; waiting for it")
+                answered.wait()
+            answered.clear()
+
+    for work in (look, watch):
+        threading.Thread(target=work, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def free(place: Path) -> int:

@@ -1,6 +1,8 @@
 """Files of ours: replaced whole or not at all, and where those are kept that can be made again."""
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,16 @@ def replace_file(path: Path, data: bytes) -> None:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def read_regular(path: Path) -> bytes:
+    """What a file holds. What only waits until somebody writes to it, such as a pipe, is an error:
+    nobody does in the folder of a run."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return file.read()
 
 
 HERE = "run:"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.errors import UserError
-from coevolve.core.files import replace_file
+from coevolve.core.files import read_regular, replace_file
 from coevolve.core.seeds import digest
 from coevolve.harness.check import read_tables
 from coevolve.harness.diagnostic import LAYERS, Diagnostic, DiagnosticTrial
@@ -73,7 +73,7 @@ def keep_trials(folder: Path, trials: Sequence[DiagnosticTrial]) -> list[Path]:
 def refused_trials(folder: Path) -> list[DiagnosticTrial]:
     """Everything that was refused in a run, by name."""
     files = sorted((folder / FOLDER / REFUSED).glob("*.json"))
-    return [DiagnosticTrial.model_validate_json(file.read_bytes()) for file in files]
+    return [DiagnosticTrial.model_validate_json(read_regular(file)) for file in files]
 
 
 def as_toml(diagnostic: Diagnostic) -> str:

@@ -13,7 +13,7 @@ import pyarrow
 from pydantic import ValidationError
 
 from coevolve.core.errors import UserError
-from coevolve.core.files import replace_file
+from coevolve.core.files import read_regular, replace_file
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason, Value
 from coevolve.core.seeds import digest
 from coevolve.core.task import Task
@@ -74,8 +74,8 @@ class EvaluationFolder:
     def check(self, description: Path) -> None:
         """The folder is of this evaluation, or an error says what is different."""
         try:
-            found = Evaluation.model_validate_json(description.read_bytes())
-        except ValidationError:
+            found = Evaluation.model_validate_json(read_regular(description))
+        except (OSError, ValidationError):
             raise UserError(
                 f"{description} does not describe an evaluation; name a new folder"
             ) from None

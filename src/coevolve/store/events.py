@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError
+from coevolve.core.files import read_regular
 from coevolve.core.rollout import Value
 from coevolve.store.chain import name_of
 from coevolve.store.database import Database
@@ -69,7 +70,7 @@ def large_payload(row: sqlite3.Row, path: Path, file: Path) -> dict[str, Any]:
     """The payload of an event that lies in a file, if that still is what was recorded."""
     what = f"the payload of {where(row, file)}"
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise LedgerError(f"cannot read {path}, {what}: {error.strerror}; put it back") from error
     if sha256(data).hexdigest() != row["file"]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from coevolve.core.disk import SPARE, size_of, want_room
 from coevolve.core.errors import UserError
-from coevolve.core.files import replace_file
+from coevolve.core.files import read_regular, replace_file
 from coevolve.core.rollout import Value
 
 JOB, RESULT = "job.json", "result.json"
@@ -51,7 +51,7 @@ def result_of(folder: Path, kind: type[Kind]) -> Kind | None:
 
 def read(path: Path, kind: type[Kind], fix: str) -> Kind | None:
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(read_regular(path))
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):

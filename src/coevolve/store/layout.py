@@ -131,6 +131,8 @@ def spoiled(
 
 def problem(file: Path, thoroughly: bool = False) -> str:
     """What is wrong with a file, or nothing."""
+    if not file.is_file():
+        return "is no regular file"
     try:
         with parquet.ParquetFile(file) as opened:
             schema = opened.schema_arrow

@@ -28,6 +28,7 @@ from typing import Any, Self
 
 from coevolve.core.disk import disk_trouble
 from coevolve.core.errors import LedgerError, UserError
+from coevolve.core.files import read_regular
 from coevolve.store import events
 from coevolve.store.database import Database
 from coevolve.store.events import NO_NOTES, Event, State, payload_of, refuse_place
@@ -324,7 +325,7 @@ class Ledger:
         found = {}
         for path, data in events.copies(self._database, self.folder, once).items():
             try:
-                whole = path.read_bytes() == data
+                whole = read_regular(path) == data
             except OSError:
                 whole = False
             if not whole:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 
 from coevolve.store.jobs import JOB, RESULT
@@ -82,6 +83,8 @@ def hashes(folder: Path, paths: Iterable[str], read_again: bool = True) -> dict[
     def one(path: str) -> str | None:
         try:
             facts = (folder / path).stat()
+            if not S_ISREG(facts.st_mode):
+                return ""  # reading it might never end
             read = remembered.__wrapped__ if read_again else remembered
             return read(folder / path, facts.st_size, facts.st_mtime_ns, facts.st_ino)
         except FileNotFoundError:

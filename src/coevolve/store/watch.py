@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from coevolve.core.files import read_regular
+
 WORDS = {
     "base": "measuring the base policy on the gate",
     "train": "training",
@@ -43,7 +45,7 @@ def finished_phases(folder: Path, known: set[Path]) -> list[Finished]:
             if path in known or path.relative_to(folder).parts[0] == "files":
                 continue
             try:
-                value = json.loads(path.read_text("utf-8"))
+                value = json.loads(read_regular(path))
             except (OSError, ValueError):
                 continue  # not a copy that is whole; it may be written again
             known.add(path)

@@ -121,7 +121,6 @@ def make_app(domain: Domain, sessions: int = 64, resources: Resources | None = N
         concurrency_config=ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=IDLE_S),
         env_name=domain.name, state_cls=TextState,
     )  # fmt: skip
-    app.state.sessions = sessions
     app.add_middleware(Bounded)
     declaration = declare(domain, resources or Resources())
 
@@ -178,9 +177,9 @@ def play(serving: Serving, asked: Asked) -> str:
         return said(task, rng, asked.reset.style)
 
 
-def serve(app: FastAPI, where: socket.socket) -> None:
-    """Serve until the process is told to end."""
-    most = MOST_BESIDE + app.state.sessions
+def serve(app: FastAPI, where: socket.socket, sessions: int = 64) -> None:
+    """Serve so many sessions until the process is told to end."""
+    most = MOST_BESIDE + sessions
     listening.serve(
         app, where, most, PATIENCE_S, ws="websockets-sansio", ws_max_size=LONGEST,
         ws_per_message_deflate=False,
