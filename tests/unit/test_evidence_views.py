@@ -12,7 +12,9 @@ from synthetic import keep, make_run, rollout
 
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics import views
+from coevolve.diagnostics.health import Diagnosis, number
+from coevolve.diagnostics.locked import Bounds
 from coevolve.diagnostics.views import NAMES, connect, gather
 from coevolve.store.layout import parts_of, sound
 
@@ -207,3 +209,18 @@ def test_gate_files_are_listed_only_for_who_names_the_split(made):
     whole, broken = sound(made.folder, judged, {}, thoroughly=True)
     assert whole == judged
     assert not broken
+
+
+def test_the_seals_are_read_once(made, monkeypatch):
+    count = []
+    monkeypatch.setattr(views, "sums_of", lambda folder: count.append(folder) or {})
+    gather(made.folder)
+    assert count == [made.folder.resolve()]
+
+
+def test_readings_do_not_depend_on_the_order_of_sums():
+    one, other = sum([0.1, 0.2, 0.3]), sum([0.3, 0.2, 0.1])
+    assert one != other
+    assert number(one) == number(other) == 0.6
+    assert number(None) is number(float("nan")) is number("inf") is None
+    assert Bounds().threads == 1
