@@ -13,8 +13,8 @@ from synthetic import keep, make_run, rollout
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.diagnostics import views
+from coevolve.diagnostics.connection import Bounds
 from coevolve.diagnostics.health import Diagnosis, number
-from coevolve.diagnostics.locked import Bounds
 from coevolve.diagnostics.views import NAMES, connect, gather
 from coevolve.store.layout import parts_of, sound
 
