@@ -466,10 +466,15 @@ def test_a_signal_of_the_user_ends_a_verdict_that_takes_long(held):
     domain = Broken()
     domain.judge_cpu_s = 600.0
     task = domain.as_task({"n": 5})
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        capture.verify(domain, task, "endless")
+    # What was started in the background by a shell takes no notice of it otherwise.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            capture.verify(domain, task, "endless")
+    finally:
+        signal.signal(signal.SIGINT, before)
     held("ends of runs", True)
 
 
