@@ -63,15 +63,16 @@ def offers(group: str, packages: Iterable[Distribution] | None = None) -> dict[s
     """Everything that installed packages add to a group, by name."""
     found: dict[str, Offer] = {}
     seen: set[str] = set()
-    installed = [*(distributions() if packages is None else packages)]
-    if not any(mentions(package, group) for package in installed):
+    installed = distributions() if packages is None else packages
+    listed = [(package, mentions(package, group)) for package in installed]
+    if not any(named for _, named in listed):
         return found  # as mostly; to ask all packages for their names takes a tenth of a second
-    for package in installed:
+    for package, named in listed:
         title = title_of(package)
         if title in seen:  # found twice on the path: the first one is the one that is imported
             continue
         seen.add(title)
-        for offer in offers_of(package, title, group):
+        for offer in offers_of(package, title, group) if named else ():
             earlier = found.get(offer.name)
             if earlier is not None:
                 both = f"'{earlier.package}' and '{title}' both offer it"
@@ -91,8 +92,6 @@ def mentions(package: Distribution, group: str) -> bool:
 
 def offers_of(package: Distribution, title: str, group: str) -> list[Offer]:
     """What one package adds; one whose list cannot be read is an offer that cannot be loaded."""
-    if not mentions(package, group):
-        return []
     try:
         points = [point for point in package.entry_points if point.group == group]
     except Exception as error:  # the standard library has no error of its own for broken lists

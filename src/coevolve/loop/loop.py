@@ -52,7 +52,7 @@ def run_loop(run: Run) -> Lineage:
 
 
 def next_generation(run: Run, generation: int) -> None:
-    """grow whatever comes next, and decide on it."""
+    """Grow whatever comes next, and decide on it."""
     versions = merge(run, generation)
     if not versions:
         parent = parent_of_next(run, generation)
