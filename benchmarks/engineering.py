@@ -1,4 +1,4 @@
-"""Engineers on real rollouts: does what the exam rewards give a real trainee more to learn from?
+"""Engineers on real rollouts: do they give a real trainee more to learn from?
 
     python benchmarks/engineering.py [--model pocket] [--settings 6] [--engineers frontier ...]
 
@@ -20,11 +20,12 @@ from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import get_domain
-from coevolve.engineering.oracle import best_edits
+from coevolve.engineering import table
+from coevolve.engineering.oracle import best_design
 from coevolve.engineering.trainee import signal
 from coevolve.engineers.base import Past, View, proposal_of
 from coevolve.engineers.library import SkillLibrary
-from coevolve.engineers.reach import apply, with_edits
+from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.seeds import student
@@ -77,7 +78,8 @@ def main() -> None:
         fresh = spread(tried(policy, style, knobs, arguments.tasks, derive(2, number)))
         for name in ("fitted oracle", *arguments.engineers):
             if name == "fitted oracle":
-                after = with_edits(best_edits(trainee, knobs, REACH), knobs, REACH)
+                offered = [row.share.name for row in table.rows(view)]
+                after = apply(best_design(trainee, knobs, knobs, offered, REACH), knobs, REACH)
             else:
                 ruled = name in ENGINEERS
                 engineer = (

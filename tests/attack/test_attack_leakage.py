@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from coevolve.cli.main import app
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import KnobSpace
+from coevolve.domains.registry import get_domain
 from coevolve.domains.simple import SimpleDomain
 from coevolve.evaluation.leakage import leakage
 
@@ -88,3 +89,12 @@ def test_the_command_tells_rates_and_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert [one["split"] for one in told] == ["gate", "test"]
     assert all(one["copied"]["n"] == 120 and not one["passed"] for one in told)
     assert run.invoke(app, ["check", "copies", "--leakage", "--most", "1"]).exit_code == 0
+
+
+@pytest.mark.parametrize("size", [3, 4, 5])
+def test_copying_answers_does_not_pay_on_small_boards(held: Any, size: int) -> None:
+    """They fall into splits by starts and goals, up to symmetry, whatever their holes."""
+    lake = get_domain("lake")
+    knobs = lake.space.parse({f"size{size}.data_ratio": 1.0})
+    for leak in leakage(lake, knobs):
+        held("leakage: small boards", leak.alike == 0 and leak.excess < 0.02, leak)

@@ -1,6 +1,7 @@
 """The one loop takes the decisions that the two loops before it took, wherever it was meant to.
 
-tests/golden holds these decisions. Where one differs, the reason is named here.
+tests/golden holds these decisions, with the rates, and the shares that follow from rates, of tasks
+in the splits of today. Where one differs, the reason is named here.
 """
 
 import platform

@@ -222,6 +222,6 @@ def test_a_patch_is_told_whatever_it_changes() -> None:
 
 
 def test_tables_of_small_models_are_told_from_words() -> None:
-    assert is_table("size3 down up up / size4 up same same / agents2 same")
-    for text in ("", "more holes", "up / down", "size3 down up / because it is solved"):
+    assert is_table("size3 0 up up / size4 9 same same / agents2 3")
+    for text in ("", "more holes", "up / down", "size3 9 up / because it is solved"):
         assert not is_table(text)

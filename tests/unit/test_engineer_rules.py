@@ -12,7 +12,7 @@ from coevolve.domains.knobs import Knob, KnobSpace
 from coevolve.domains.lake.knobs import SPACE
 from coevolve.engineers.base import MOST_WORDS, Edit, View, change_knobs, proposal_of
 from coevolve.engineers.frontier import MAINTENANCE
-from coevolve.engineers.reach import apply, edited, with_edits, within
+from coevolve.engineers.reach import apply, edited, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import evidence, standing
 from coevolve.harness.proposal import Proposal
@@ -53,7 +53,8 @@ proposals = st.one_of(
 
 def reached(wanted, incumbent, reach):
     """What knobs, or edits, come to."""
-    return (with_edits if isinstance(wanted, tuple) else apply)(wanted, incumbent, reach)
+    values = edited(wanted, incumbent, reach) if isinstance(wanted, tuple) else wanted
+    return apply(values, incumbent, reach)
 
 
 @settings(max_examples=150)
@@ -69,8 +70,8 @@ def test_nothing_proposed_is_the_incumbent():
     incumbent = SPACE.random(7)
     assert apply({}, incumbent, 0.2) is incumbent
     assert apply({"nonsense": 1, "size3.hole_ratio": "x"}, incumbent, 0.2) is incumbent
-    assert with_edits((), incumbent, 0.2) is incumbent
-    assert with_edits((Edit(knob="hole", action="raise"),), incumbent, 0.2) is incumbent
+    assert reached((), incumbent, 0.2) is incumbent
+    assert reached((Edit(knob="hole", action="raise"),), incumbent, 0.2) is incumbent
     assert edited((Edit(knob="size3.hole_ratio", action="set"),), incumbent, 0.2) == {}
 
 
@@ -105,17 +106,17 @@ def test_steps_of_edits_follow_the_region():
         Edit(knob="a.depth", action="raise"),
         Edit(knob="c.share", action="raise"),
     )
-    result = with_edits(edits, TOY.defaults(), 0.1)
+    result = reached(edits, TOY.defaults(), 0.1)
     assert result["hints"] == pytest.approx(4)
     assert result["a.depth"] == 4  # a tenth of eight levels is less than one, and one is the least
     assert result["c.share"] == pytest.approx(0.05 / 1.05)
     twice = (Edit(knob="hints", action="raise"),) * 5
-    assert with_edits(twice, TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
+    assert reached(twice, TOY.defaults(), 0.1)["hints"] == pytest.approx(6)
 
 
 def test_shares_that_are_set_stay_as_set():
     edits = (Edit(knob="a.share", action="set", value=0.6),)
-    result = with_edits(edits, TOY.defaults(), 0.2)
+    result = reached(edits, TOY.defaults(), 0.2)
     assert result["a.share"] == pytest.approx(0.6)
     assert result["b.share"] == pytest.approx(0.4)
 

@@ -11,16 +11,26 @@ from hypothesis import strategies as st
 from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
+from coevolve.domains.base import Statistic
 from coevolve.domains.lake.knobs import SPACE as LAKE
 from coevolve.domains.registry import get_domain
-from coevolve.engineering import lessons, table
-from coevolve.engineering.domain import view_of
+from coevolve.engineering import table
+from coevolve.engineering.domain import knobs_of, outcome_of, view_of, worth
 from coevolve.engineering.engineer import TaughtEngineer
-from coevolve.engineering.lessons import with_lessons
-from coevolve.engineering.oracle import best_edits
-from coevolve.engineering.trainee import Trainee, learned, signal, tried
-from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import apply, edited, with_edits
+from coevolve.engineering.lessons import draw_trainee, with_lessons
+from coevolve.engineering.oracle import best_design
+from coevolve.engineering.trainee import (
+    WEIGHTS,
+    Trainee,
+    chances,
+    gain,
+    kinds,
+    learned,
+    logits,
+    signal,
+    tried,
+)
+from coevolve.engineers.reach import apply
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.evaluation.attempts import attempts
 from coevolve.harness.harness import Harness
@@ -77,34 +87,66 @@ def test_training_makes_better_and_most_where_there_was_signal():
     after = learned(before, knobs, 2.0)
     assert after.skill > before.skill
     gains = {name: before.harder[name] - after.harder[name] for name in before.harder}
-    assert gains["size3.data_ratio"] > 5 * gains["size9.data_ratio"] > 0
+    assert gains["size3.data_ratio"] > 3 * gains["size9.data_ratio"] > 0
 
 
 # --- the oracle
 
 
+def design(someone, start, target):
+    offered = [f"size{size}.data_ratio" for size in range(3, 11)]
+    agents = [f"agents{count}.share" for count in range(2, 9)]
+    knobs = LAKE.project(
+        start, base=LAKE.project(dict.fromkeys(LAKE.groups["agents"], 0.0) | start)
+    )
+    return best_design(someone, knobs, LAKE.parse(target), [*offered, *agents], 1.0)
+
+
 def test_the_oracle_makes_hard_tasks_easier_and_easy_ones_harder():
     someone = trainee(0.0, 0.5, size3=-4.0, size10=4.0)
-    knobs = LAKE.parse({"size3.data_ratio": 0.5, "size10.data_ratio": 0.5})
-    actions = {edit.knob: edit.action for edit in best_edits(someone, knobs, 0.15)}
-    assert actions["size3.hole_ratio"] == actions["size3.wait_ratio"] == "raise"
-    assert actions["size10.hole_ratio"] == actions["size10.wait_ratio"] == "lower"
+    start = {"size3.data_ratio": 0.5, "size10.data_ratio": 0.5}
+    values = design(someone, start, {"size6.data_ratio": 1.0})
+    before = LAKE.parse(start)
+    for name in ("hole_ratio", "wait_ratio"):
+        assert values[f"size3.{name}"] > before[f"size3.{name}"]
+        assert values[f"size10.{name}"] < before[f"size10.{name}"]
+
+
+def test_the_oracle_trains_on_the_target_where_it_is_alive_and_on_the_way_there_else():
+    harder = {f"agents{count}.share": 2.0 * (count - 4) for count in range(1, 9)}
+    target = {"agents4.share": 0.5, "agents5.share": 0.5}
+    for skill, kind in ((1.0, "agents4.share"), (-8.0, "agents2.share")):
+        someone = Trainee(skill=skill, harder=harder, slopes={}, spread=1.0)
+        values = design(someone, {"agents8.share": 1.0}, target)
+        agents = {name: value for name, value in values.items() if name.startswith("agents")}
+        assert max(agents, key=agents.__getitem__) == kind
+        assert sum(agents.values()) == pytest.approx(1)
 
 
 def test_no_single_step_improves_on_the_oracle_much(tasks):
-    """One more step, or one less, never brings over a tenth of what the oracle gained."""
+    """A little more of one share, or a little less, never brings over a tenth of the whole gain."""
     rng = random.Random(0)
     for task in tasks[:6]:
-        view, truth = view_of(task), Trainee.model_validate(task.data["trainee"])
-        edits = [Edit(knob=knob, action=action) for knob, action in task.data["edits"]]
-        names = [knob.name for row in table.rows(view.incumbent) for knob in row.knobs]
+        view, best = view_of(task), task.data["design"]
+        whole = task.data["best"] - task.data["now"]
+        names = [row.share.name for row in table.rows(view)]
         for name in rng.sample(names, min(6, len(names))):
-            others = [edit for edit in edits if edit.knob != name]
-            for action in ("raise", "lower", None):
-                tried_out = [*others, Edit(knob=name, action=action)] if action else others
-                reached = signal(truth, with_edits(tried_out, view.incumbent, task.data["reach"]))
-                gain = task.data["best"] - task.data["signal"]
-                assert reached <= task.data["best"] + 0.1 * gain
+            for factor in (0.7, 1.4):
+                knobs = apply({**best, name: factor * best[name]}, view.incumbent, 1.0)
+                assert worth(task, knobs) <= task.data["best"] + 0.1 * whole
+
+
+def test_what_is_gained_is_how_fast_the_target_gets_better(tasks):
+    def rate(someone, knobs):
+        made = kinds(knobs)
+        shares = np.array([kind.share for kind in made])
+        return shares @ (chances(someone, logits(someone, knobs, made)) @ WEIGHTS)
+
+    for task in tasks[:6]:
+        someone = Trainee.model_validate(task.data["trainee"])
+        target = knobs_of(LAKE, task.data["wanted"])
+        better = rate(learned(someone, target, 1e-4), target) - rate(someone, target)
+        assert gain(someone, target, target) == pytest.approx(better / 1e-4, rel=0.01)
 
 
 # --- answers
@@ -112,66 +154,82 @@ def test_no_single_step_improves_on_the_oracle_much(tasks):
 
 def test_tables_are_read_back_and_short(tasks):
     for task in tasks:
-        view = view_of(task)
-        edits = tuple(Edit(knob=knob, action=action) for knob, action in task.data["edits"])
-        text = table.write(view.incumbent, edits)
-        assert set(table.read(view.incumbent, text)) == set(edits)
+        view, best = view_of(task), task.data["design"]
+        text = table.write(view, best)
+        assert table.read(view, text) == pytest.approx(best)
         prompt = DOMAIN.prompt(task, "table")[0].content
-        assert len(prompt.split()) + len(text.split()) < 192
+        assert len(prompt.split()) + len(text.split()) < 216
         assert prompt.split()[-1] == "edits"
 
 
-def test_a_table_shows_the_evidence():
-    data = lessons.draw_lesson(DOMAIN.space.defaults(), LAKE, "lake", 5, Split.TRAIN)
-    task = next(DOMAIN.generate(DOMAIN.space.defaults(), 1, 5, Split.TRAIN))
-    assert data["trainee"] != task.data["trainee"]  # seeds are derived, not passed on
-    view = view_of(task)
-    row = DOMAIN.prompt(task, "table")[0].content.split(" / ")[0].split()
-    first = table.rows(view.incumbent)[0]
-    label, value = first.knobs[0].label
-    own = [cell for cell in view.last.train if cell.labels[label] == value]
-    n, valid = sum(cell.n for cell in own), sum(cell.valid for cell in own)
-    assert row[0] == first.name
-    assert int(row[2]) == min(9, int(10 * valid / n))
-    assert int(row[3]) == min(9, int(np.log2(n + 1)))
+def test_a_table_shows_the_evidence_and_the_target(tasks):
+    for task in tasks[:6]:
+        view = view_of(task)
+        row = DOMAIN.prompt(task, "table")[0].content.split(" / ")[0].split()
+        found = table.rows(view)
+        first = found[0]
+        label, value = first.share.label
+        own = [c for c in (*view.last.train, *view.last.explored) if c.labels[label] == value]
+        own = own or [c for c in view.last.dev if c.labels[label] == value]
+        n, valid = sum(cell.n for cell in own), sum(cell.valid for cell in own)
+        assert row[0] == first.name
+        sizes = sum(other.share.group == first.share.group for other in found)
+        wanted = knobs_of(LAKE, task.data["wanted"])[first.share.name]
+        assert int(row[2]) == min(9, int(4 * wanted * sizes + 1e-9))
+        assert int(row[3]) == (min(9, int(10 * valid / n)) if n else 0)
+        assert int(row[4]) == (min(9, int(np.log2(n + 1))) if n else 0)
 
 
-FEW = {"size4.data_ratio": 0.5, "size6.data_ratio": 0.5, "agents3.share": 0.6, "agents5.share": 0.4}
-
-
-def test_shares_that_are_not_in_use_keep_their_rows_and_are_left_alone():
-    knobs = LAKE.parse(FEW)
-    found = table.rows(knobs)
+def test_shares_that_are_not_in_use_have_rows_and_can_be_opened(tasks):
+    view = view_of(tasks[0])._replace(
+        incumbent=LAKE.parse({"size4.data_ratio": 1.0, "agents3.share": 1.0}),
+        target={"agents5.share": Statistic(1.0, 100)},
+    )
+    found = table.rows(view)
     sizes, agents = [f"size{size}" for size in range(3, 11)], [f"agents{n}" for n in (2, 3, 4, 5)]
     assert [row.name for row in found] == [*sizes, *agents]
-    assert {row.name for row in found if row.used} == {"size4", "size6", "agents3", "agents5"}
-    raised = " / ".join(" ".join((row.name, *("up" for _ in row.knobs))) for row in found)
-    edits = table.read(knobs, raised)
-    assert {edit.knob.split(".")[0] for edit in edits} == {"size4", "size6", "agents3", "agents5"}
-    assert "size3 same same same / size4 up up up" in table.write(knobs, edits)
-    opened = Edit(knob="size3.data_ratio", action="raise")
-    assert table.write(knobs, (opened,)) == table.write(knobs, ())
+    text = " / ".join(
+        f"{row.name} {9 if row.name in ('size6', 'agents4') else 0}"
+        + (" up same" if row.difficulties else "")
+        for row in found
+    )
+    values = table.read(view, text)
+    assert values["size6.data_ratio"] == values["agents4.share"] == 1
+    assert values["size4.data_ratio"] == values["agents3.share"] == 0
+    assert values["size6.hole_ratio"] > view.incumbent["size6.hole_ratio"]
+    nothing = table.read(view, text.replace(" 9", " 0"))
+    assert nothing["size4.data_ratio"] == nothing["agents3.share"] == 1
+
+
+def test_the_middle_of_designs_is_their_mean(tasks):
+    view = view_of(tasks[0])
+    first = {"agents2.share": 1.0, "agents3.share": 0.0, "size3.hole_ratio": 0.4}
+    second = {"agents2.share": 0.5, "agents3.share": 0.5}
+    now = view.incumbent["size3.hole_ratio"]
+    assert table.middle(view, [first, second]) == pytest.approx(
+        {"agents2.share": 0.75, "agents3.share": 0.25, "size3.hole_ratio": (0.4 + now) / 2}
+    )
 
 
 def test_some_lessons_use_only_some_shares():
     def used(fewer):
-        made = DOMAIN.generate(DOMAIN.space.parse({"fewer": fewer}), 12, 4, Split.TRAIN)
-        return [sum(row.used for row in table.rows(view_of(task).incumbent)) for task in made]
+        knobs = DOMAIN.space.parse({"fewer": fewer, "apart": 0})
+        first = [task.data["rounds"][0]["knobs"] for task in
+                 DOMAIN.generate(knobs, 12, 4, Split.TRAIN)]  # fmt: skip
+        sizes = LAKE.groups["sizes"]
+        return [sum(knobs_of(LAKE, one)[name] > 0 for name in sizes) for one in first]
 
-    assert min(used(0)) >= 9  # all eight sizes, and two agents or more
-    assert max(used(1)) < 13
-    assert min(used(1)) < 6
+    assert np.mean(used(0)) > 7 > 5 > np.mean(used(1))
 
 
 def test_the_pocket_engineers_whatever_shares_are_in_use():
-    """It has seen no lesson in which some were not."""
     lessons = list(DOMAIN.generate(DOMAIN.space.parse({"fewer": 1}), 24, 5, Split.DEV))
     engineer = TaughtEngineer("policy", LocalPolicy("pocket"))
-    for task in lessons[:2]:
-        assert not engineer.propose(view_of(task), 0)[0].failure
-    greedy = Sampling(temperature=0, max_tokens=128)
-    judged = list(attempts(DOMAIN, engineer.policy, lessons, greedy, style="table"))
-    assert np.mean([rollout.outcome.reward for rollout in judged]) > 0.6
+    found = [engineer.propose(view_of(task), 0)[0] for task in lessons]
+    assert not any(one.failure for one in found)
+    rewards = [outcome_of(task, one.patch.value).reward
+               for task, one in zip(lessons, found, strict=True)]  # fmt: skip
+    assert np.mean(rewards) > 0.6
 
 
 @pytest.mark.parametrize(
@@ -195,19 +253,12 @@ def test_the_reward_is_the_share_of_the_possible_gain(tasks):
     for task in tasks[:8]:
         truth, view = Trainee.model_validate(task.data["trainee"]), view_of(task)
         text = DOMAIN.scripts["frontier"](task, random.Random(1), "")
-        knobs = apply(json.loads(text)["knobs"], view.incumbent, task.data["reach"])
-        now, best = signal(truth, view.incumbent), task.data["best"]
-        gain = (signal(truth, knobs) - now) / (best - now)
-        assert DOMAIN.verify(task, text).reward == pytest.approx(max(-0.5, min(1, gain)))
-
-
-def test_doing_the_opposite_of_the_best_is_harm(tasks):
-    turned = {"raise": "lower", "lower": "raise"}
-    for task in tasks:
-        edits = tuple(Edit(knob=k, action=turned[action]) for k, action in task.data["edits"])
-        found = DOMAIN.verify(task, table.write(view_of(task).incumbent, edits))
-        assert found.failure in ("harm", "weak", "nothing")
-        assert found.reward < 0.2
+        knobs = apply(json.loads(text).get("knobs", {}), view.incumbent, 1.0)
+        target = knobs_of(LAKE, task.data["wanted"])
+        now, best = gain(truth, view.incumbent, target), task.data["best"]
+        share = (gain(truth, knobs, target) - now) / (best - now)
+        reward = DOMAIN.verify(task, text).reward
+        assert reward == pytest.approx(max(-0.5, min(1, share)), abs=0.011)
 
 
 @settings(max_examples=60)
@@ -217,37 +268,36 @@ def test_no_text_breaks_the_verdict(text):
     assert not DOMAIN.verify(task, text).valid
 
 
-def test_rules_sit_the_exam_and_frontier_does_better_than_chance(tasks):
+def test_rules_sit_the_exam_and_aim_does_better_than_chance(tasks):
     rewards = {
         name: np.mean([
             DOMAIN.verify(task, DOMAIN.scripts[name](task, random.Random(derive(0, task.id)), ""))
             .reward for task in tasks
         ])
-        for name in ("oracle", "frontier", "random", "fixed")
+        for name in ("oracle", "aim", "random", "fixed")
     }  # fmt: skip
     assert rewards["oracle"] == 1
     assert rewards["fixed"] == 0
-    assert rewards["frontier"] > rewards["random"] + 0.2
+    assert rewards["aim"] > rewards["random"] + 0.2
 
 
 def test_a_task_that_lies_about_itself_is_refused(tasks):
     values = tasks[0].model_dump(mode="json")
     assert DOMAIN.load(values) == tasks[0]
-    for name, told in (("best", values["data"]["signal"]), ("reach", 1.0), ("signal", 0.01)):
+    for name, told in (("best", values["data"]["now"]), ("reach", 0.5), ("now", 0.01)):
         other = {**values, "data": {**values["data"], name: told}}
         with pytest.raises(UserError, match=f"claims that {name} is {told!r}"):
             DOMAIN.load(other)
     values["data"]["trainee"]["skill"] += 1
-    with pytest.raises(UserError, match="claims that signal"):
+    with pytest.raises(UserError, match=r"claims that|no lesson"):
         DOMAIN.load(values)
 
 
 def test_shares_that_are_not_in_use_are_as_hard_as_their_place_says():
-    knobs = DOMAIN.space.parse({"irregular": 0})
-    for task in DOMAIN.generate(knobs, 20, 1, Split.TRAIN):
-        found = task.data["trainee"]["harder"]
-        for members in get_domain("lake").space.groups.values():
-            assert members[0] in found
+    knobs, rng = DOMAIN.space.parse({"irregular": 0}), np.random.default_rng(1)
+    for _ in range(20):
+        found = draw_trainee(knobs, LAKE.defaults(), rng).harder
+        for members in LAKE.groups.values():
             assert found[members[0]] <= found[members[-1]]
 
 
@@ -255,30 +305,32 @@ def test_shares_that_are_not_in_use_are_as_hard_as_their_place_says():
 
 
 class Fluent:
-    """Answers tables well at first, then with nonsense."""
+    """Answers tables well, but for every fourth time."""
 
     name = "fluent"
 
-    def __init__(self, view):
-        self.view, self.asked = view, []
+    def __init__(self, good):
+        self.good, self.asked = good, []
 
     def answer(self, prompts, sampling):
         self.asked += [prompt.messages[-1].content for prompt in prompts]
-        good = table.write(self.view.incumbent, (Edit(knob="size3.hole_ratio", action="raise"),))
-        return [Completion(text="nonsense" if prompt.sample else good) for prompt in prompts]
+        bad = (prompt.sample % 4 == 3 for prompt in prompts)
+        return [Completion(text="nonsense" if spoilt else self.good) for spoilt in bad]
 
 
 def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
-    view = view_of(next(t for t in tasks if view_of(t).incumbent["size3.data_ratio"] > 0))
-    policy = Fluent(view)
-    first, second = TaughtEngineer("policy", policy).propose(view, 0)
+    view = view_of(tasks[0])
+    policy = Fluent(table.write(view, tasks[0].data["design"]))
+    (proposal,) = TaughtEngineer("policy", policy).propose(view, 0)
     assert set(policy.asked) == {table.prompt(view)}
-    raised = (Edit(knob="size3.hole_ratio", action="raise"),)
-    assert first.patch.factor == "knobs"
-    assert first.patch.value == edited(raised, view.incumbent, view.reach)
-    assert first.patch.value["size3.hole_ratio"] > view.incumbent["size3.hole_ratio"]
-    assert second.failure
-    assert second.patch is None
+    assert proposal.patch.factor == "knobs"
+    assert proposal.patch.value == pytest.approx(tasks[0].data["design"])
+
+
+def test_a_taught_engineer_without_a_readable_answer_has_failed(tasks):
+    (proposal,) = TaughtEngineer("policy", Fluent("size3 up")).propose(view_of(tasks[0]), 0)
+    assert proposal.failure
+    assert proposal.patch is None
 
 
 def test_the_exam_holds_models_to_the_form_of_a_run(tasks):

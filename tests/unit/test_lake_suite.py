@@ -9,7 +9,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.lake.domain import LakeDomain
 
-PINNED = "e12ccbb10b74e631fc2a0f01881463c4"
+PINNED = "0306b5e8ffbfed28e85d948a5ee3b671"
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def demonstrations(
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
 ) -> None:
     """Make what the pocket policy learns from: tasks of the train split with optimal plans, and
-    lessons in engineering with their best edits.
+    lessons in engineering with their best designs.
 
     The default takes a quarter of an hour. Example: coevolve pocket demonstrations -o demos.npz
     """
@@ -91,7 +91,7 @@ def build(
         typer.Option(help="A file of `coevolve pocket demonstrations`; made anew if not given."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of weights, batches and new demonstrations.")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 900,
+    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 1200,
     batch: Annotated[int, typer.Option(min=1, help="Demonstrations per step.")] = 1024,
     learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2.5e-3,
     final_rate: Annotated[float, typer.Option(help="Share of it left at the last step.")] = 0.1,

@@ -21,12 +21,14 @@ class Split(StrEnum):
     """Looked at once, at the end."""
 
 
+PARTS = 100
+"""A fingerprint belongs to the part of its remainder."""
 SHARES = {Split.TRAIN: 52, Split.DEV: 16, Split.GATE: 16, Split.TEST: 16}
 """Percent of all distinct tasks that belong to each split."""
 
 
 def share_of(split: Split) -> tuple[int, int]:
-    """The half-open range of `fingerprint % 100` that belongs to a split."""
+    """The half-open range of `fingerprint % PARTS` that belongs to a split."""
     order = list(Split)
     low = sum(SHARES[other] for other in order[: order.index(split)])
     return low, low + SHARES[split]
@@ -35,7 +37,7 @@ def share_of(split: Split) -> tuple[int, int]:
 def split_of(fingerprint: int) -> Split:
     """The one split a task with this fingerprint belongs to."""
     for split in Split:
-        if fingerprint % 100 < share_of(split)[1]:
+        if fingerprint % PARTS < share_of(split)[1]:
             return split
     raise AssertionError("the shares add up to 100")
 

@@ -1,8 +1,8 @@
-"""Engineering as a domain: a task is the evidence of a training, an answer is edits of its knobs.
+"""Engineering as a domain: a task is the evidence of a training, an answer is a change of knobs.
 
-The reward is the share of the gain in learning signal that the best steps, one per knob, would
-bring: 1 for as much or more, 0 for doing nothing, less for harm. Answers are taken as every
-engineer's are: projected, and kept within the trust region.
+The reward is the share of what the best design would add to the speed at which the trainee gets
+better at the target: 1 for as much or more, 0 for doing nothing, less for harm. Answers are taken
+as every engineer's are: projected, and kept within the trust region.
 """
 
 import json
@@ -24,10 +24,11 @@ from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
-from coevolve.engineering.trainee import Trainee, signal
-from coevolve.engineers.base import Edit, Past, View, proposal_of
+from coevolve.engineering.oracle import best_design
+from coevolve.engineering.trainee import Trainee, gain, kinds, tied
+from coevolve.engineers.base import Past, View, proposal_of
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
-from coevolve.engineers.reach import apply, edited
+from coevolve.engineers.reach import apply, edited, variation
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.policies.form import Unusable, only_object, read_answer
 from coevolve.store.cells import Cell
@@ -49,12 +50,18 @@ def space_of(target: str) -> KnobSpace:
 
 def view_of(task: Task) -> View:
     """A task as any engineer sees a run."""
-    space, past = space_of(task.data["target"]), task.data["rounds"]
+    return view_in(task.data)
+
+
+def view_in(data: Mapping[str, Any]) -> View:
+    """The same from the data of a task."""
+    space, past = space_of(data["target"]), data["rounds"]
     history = tuple(
         Past(
             number=number,
             knobs=dict(knobs_of(space, found["knobs"])),
             train=tuple(map(Cell.model_validate, found["train"])),
+            explored=tuple(map(Cell.model_validate, found["explored"])),
             dev=tuple(map(Cell.model_validate, found["dev"])),
             verdict="kept",
         )
@@ -62,7 +69,17 @@ def view_of(task: Task) -> View:
     )
     training = {"round": len(past) - 1, "rounds": len(past) + 1}
     incumbent = knobs_of(space, past[-1]["knobs"])
-    return View(space, incumbent, history, training, reach=task.data["reach"])
+    target = told(knobs_of(space, data["wanted"]))
+    return View(space, incumbent, history, training, target, reach=lessons.REACH)
+
+
+def told(target: Knobs) -> dict[str, Statistic]:
+    """What tasks of a target look like, as engineers are told."""
+    found: dict[str, Statistic] = {}
+    for share in {knob.name: knob for kind in kinds(target) for knob in kind.shares}.values():
+        for knob in (share, *tied(target, share)):
+            found[knob.name] = Statistic(target[knob.name], lessons.DEV)
+    return found
 
 
 def knobs_of(space: KnobSpace, sparse: Mapping[str, float]) -> Knobs:
@@ -77,32 +94,25 @@ def rule(name: str) -> Script:
         proposal = proposal_of(make_engineer(name).propose(view, rng.getrandbits(40))[0])
         values = proposal.patch.value if proposal.patch else {}
         if style == "table":
-            knobs = apply(values, view.incumbent, task.data["reach"])
-            return table.write(view.incumbent, steps(view.incumbent, knobs))
+            return table.write(view, apply(values, view.incumbent, view.reach))
         changed = {name: value for name, value in values.items() if name in view.space.knobs}
-        if not changed:
-            return in_json(())
-        return json.dumps({"explanation": proposal.words[:600] or name, "knobs": changed})
+        return in_json(changed, proposal.words[:600] or name)
 
     return answer
 
 
-def steps(before: Knobs, after: Knobs) -> tuple[Edit, ...]:
-    """The edits, a step each, that go the way from some knobs to others."""
-    return tuple(
-        Edit(knob=name, action="raise" if new > old else "lower")
-        for name, (old, new) in after.difference(before).items()
-    )
-
-
 def oracle(task: Task, _rng: random.Random, style: str) -> str:
-    edits = tuple(Edit(knob=knob, action=action) for knob, action in task.data["edits"])
-    return table.write(view_of(task).incumbent, edits) if style == "table" else in_json(edits)
+    view, design = view_of(task), task.data["design"]
+    if style == "table":
+        return table.write(view, design)
+    return in_json(table.read(view, table.write(view, design)), "towards what the target needs")
 
 
-def in_json(edits: Sequence[Edit]) -> str:
-    listed = [edit.model_dump(exclude_none=True) for edit in edits]
-    return json.dumps({"explanation": "towards tasks that are solved sometimes", "edits": listed})
+def in_json(values: Mapping[str, float], explanation: str) -> str:
+    rounded = {name: round(value, 4) for name, value in values.items()}
+    if not rounded:
+        return json.dumps({"explanation": explanation, "edits": []})
+    return json.dumps({"explanation": explanation, "knobs": rounded})
 
 
 class EngineeringDomain:
@@ -115,11 +125,11 @@ class EngineeringDomain:
         "parse": "no table of actions and no JSON object with edits or knobs",
         "unknown": "names no knob that exists",
         "nothing": "changes nothing",
-        "harm": "leaves the trainee less to learn from",
+        "harm": "leaves the trainee less to learn for the target",
         "weak": "brings less than half of what could be gained",
     }
     components: ClassVar[Mapping[str, str]] = {
-        "gain": "share of what the best steps would gain in signal; 0 for no change, less for harm",
+        "gain": "share of what the best design would gain; 0 for no change, less for harm",
     }
     buckets: ClassVar[tuple[str, ...]] = ("rounds", "rate", "rollouts")
     styles: ClassVar[tuple[str, ...]] = STYLES
@@ -166,15 +176,7 @@ class EngineeringDomain:
             return outcome(0.0, "parse", {"reason": str(error)})
         if named and not named & view.space.knobs.keys():
             return outcome(0.0, "unknown", {"reason": f"no knob is called {sorted(named)[0][:60]}"})
-        knobs = apply(values, view.incumbent, task.data["reach"])
-        if not knobs.difference(view.incumbent):
-            return outcome(0.0, "nothing", {"reason": "no knob changes"})
-        trainee = Trainee.model_validate(task.data["trainee"])
-        now, best = task.data["signal"], task.data["best"]
-        reached = signal(trainee, knobs)
-        gain = (reached - now) / (best - now)
-        failure = "harm" if gain < 0 else "weak" if gain < HALF else None
-        return outcome(gain, failure, {"signal": reached, "before": now, "best": best})
+        return outcome_of(task, values)
 
     def fingerprint(self, task: Task) -> int:
         return fingerprint(task.data)
@@ -184,7 +186,7 @@ class EngineeringDomain:
 
     def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
         task = self.load(data)
-        return {name: task.data[name] for name in ("edits", "signal", "best")}
+        return {name: task.data[name] for name in ("design", "now", "best")}
 
     def draw(self, task: Task, text: str | None = None) -> str:
         """The evidence, and what an answer would make of the learning signal."""
@@ -193,7 +195,7 @@ class EngineeringDomain:
             return shown
         found = self.verify(task, text)
         verdict = found.failure or ("optimal" if found.optimal else "valid")
-        return f"{shown}\n\n{text}\n\n{verdict}: {found.reward:.2f} of what the best steps gain"
+        return f"{shown}\n\n{text}\n\n{verdict}: {found.reward:.2f} of what the best design gains"
 
     def picture(self, task: Task, text: str | None, path: Path) -> None:
         raise UserError(f"cannot draw {path}: tasks of {self.name} are text only")
@@ -202,17 +204,16 @@ class EngineeringDomain:
         """A task from JSON values; what it says of itself is computed anew."""
         given = whole_task(data, self.name)
         try:
-            trainee = Trainee.model_validate(given.data["trainee"])
-            view = view_of(given)
-            claimed = {name: float(given.data[name]) for name in ("signal", "best", "reach")}
+            real = solved(given.data)
+            claimed = {name: float(given.data[name]) for name in ("now", "best", "reach")}
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"not a task of {self.name}: {error}"[:300]) from None
-        _, best = lessons.aim(trainee, view.incumbent)
-        real = {"signal": signal(trainee, view.incumbent), "best": best, "reach": lessons.REACH}
-        for name, value in real.items():
-            if not abs(value - claimed[name]) <= 1e-9:
+        if real is None:
+            raise UserError(f"task {given.id} is no lesson: nothing can be gained in it")
+        for name, value in claimed.items():
+            if not abs(value - real[name]) <= 1e-9:
                 raise UserError(
-                    f"task {given.id} claims that {name} is {claimed[name]!r}, but it is {value!r}"
+                    f"task {given.id} claims that {name} is {value!r}, but it is {real[name]!r}"
                 )
         check_split(fingerprint(given.data), given.split, given.id)
         return given
@@ -220,13 +221,13 @@ class EngineeringDomain:
 
 def read(view: View, text: str) -> tuple[dict[str, float], set[str]]:
     """The values in an answer, whichever form it has, and the knobs that it names."""
-    if text.split(maxsplit=1)[:1] == [table.rows(view.incumbent)[0].name]:
-        edits = table.read(view.incumbent, text)
-    elif "knobs" in only_object(text):
+    if text.split(maxsplit=1)[:1] == [table.rows(view)[0].name]:
+        values = table.read(view, text)
+        return values, set(values)
+    if "knobs" in only_object(text):
         values = whole(text, WholeAnswer).knobs
         return values, set(values)
-    else:
-        edits = whole(text, EditsAnswer).edits
+    edits = whole(text, EditsAnswer).edits
     return edited(edits, view.incumbent, view.reach), {edit.knob for edit in edits}
 
 
@@ -260,7 +261,50 @@ def made(
     """The lessons number begin to end - 1."""
     knobs, space = Knobs(lessons.SPACE, values), space_of(target)
     seeds = [derive(seed, "engineering", place) for place in range(begin, end)]
-    return [task_of(lessons.draw_lesson(knobs, space, target, own, split), own) for own in seeds]
+    return [make(knobs, space, target, own, split) for own in seeds]
+
+
+def make(knobs: Knobs, space: KnobSpace, target: str, seed: int, split: Split) -> Task:
+    """The first lesson that the seed leads to in which anything can be gained."""
+    for data in lessons.draw_lessons(knobs, space, target, seed, split):
+        if found := solved(data):
+            return task_of(data | found, seed)
+    raise AssertionError(f"no lesson in {lessons.NEVER} draws from {dict(knobs)}")
+
+
+def solved(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The best design of a lesson and what it gains; None where that is hardly anything."""
+    view = view_in(data)
+    trainee = Trainee.model_validate(data["trainee"])
+    wanted, reach = knobs_of(view.space, data["wanted"]), lessons.REACH
+    offered = [row.share.name for row in table.rows(view)]
+    design = best_design(trainee, view.incumbent, wanted, offered, reach)
+    design = table.read(view, table.write(view, design))
+    now, best = (
+        gain(trainee, knobs, wanted)
+        for knobs in (view.incumbent, apply(design, view.incumbent, reach))
+    )
+    if best < lessons.WORTH * now:
+        return None
+    return {"reach": reach, "now": now, "best": best, "design": design}
+
+
+def outcome_of(task: Task, values: Mapping[str, float]) -> Outcome:
+    """What some values of knobs are worth in a lesson."""
+    view = view_of(task)
+    knobs = apply(values, view.incumbent, view.reach)
+    if not knobs.difference(view.incumbent):
+        return outcome(0.0, "nothing", {"reason": "no knob changes"})
+    now, best, reached = task.data["now"], task.data["best"], worth(task, knobs)
+    share = round((reached - now) / (best - now), 2)
+    failure = "harm" if share < 0 else "weak" if share < HALF else None
+    return outcome(share, failure, {"speed": reached, "before": now, "best": best})
+
+
+def worth(task: Task, knobs: Knobs) -> float:
+    """How fast the trainee of a lesson gets better at its target by training on some knobs."""
+    trainee = Trainee.model_validate(task.data["trainee"])
+    return gain(trainee, knobs, knobs_of(knobs.space, task.data["wanted"]))
 
 
 def task_of(data: dict[str, Any], seed: int) -> Task:
@@ -299,6 +343,12 @@ def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
         used = [share for share in shares(task) if share > 0]
         return sum(abs(share - 1 / len(used)) for share in used) / 2
 
+    def apart(task: Task) -> float:
+        """How much of the first group the target has elsewhere than the first round."""
+        space, data = space_of(task.data["target"]), task.data
+        first, wanted = (knobs_of(space, k) for k in (data["rounds"][0]["knobs"], data["wanted"]))
+        return variation(next(iter(space.groups.values())), first, wanted)
+
     def rough(task: Task) -> float:
         """How far shares are from the mean of their neighbours; unused ones are not."""
         hard: list[float] = list(task.data["trainee"]["harder"].values())
@@ -314,6 +364,7 @@ def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
         "lopsided": over(uneven),
         "several": over(lambda task: len(task.data["rounds"][-1]["train"])),
         "fewer": over(lambda task: mean(share == 0 for share in shares(task))),
+        "apart": over(apart),
     }
 
 

@@ -6,7 +6,7 @@ beside the truth that it is judged by.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,17 @@ from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
-from coevolve.engineering.oracle import best_edits
 from coevolve.engineering.trainee import (
     Trainee,
     difficulty,
     free,
     kinds,
     learned,
-    signal,
     slope,
     tied,
     tried,
 )
-from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import with_edits
+from coevolve.engineers.reach import evenly
 
 SPACE = KnobSpace(
     (
@@ -42,15 +39,22 @@ SPACE = KnobSpace(
         Knob("several", 0, 1, 0.5, "share of lessons",
              "shares beside those that are in use by default"),
         Knob("fewer", 0, 1, 0.3, "share of lessons", "only some shares in use"),
+        Knob("apart", 0, 1, 0.8, "share of lessons", "a target unlike what is trained on"),
     )
 )  # fmt: skip
-REACH = 0.15
+REACH = 1.0
+"""Lessons teach whole designs; a run with a shorter reach goes part of the way."""
 ATTEMPTS = 8
-DEV = 200
+EXPLORED = 32
+DEV = 400
 WORTH = 1.05
-"""A lesson is one only if its best answer offers so many times the signal of the incumbent."""
+"""A lesson is one only if its best answer gains so many times what the incumbent does."""
 NEVER = 5_000
 """Draws after which no lesson is to be expected."""
+MANY = 8
+"""Of more shares in a group only the first so many are ever in use."""
+END = 0.35
+"""Part of the lessons that begin at one end of their shares."""
 
 
 def with_lessons(tasks: list[Task], count: int, seed: int, workers: int = 1) -> list[Task]:
@@ -64,18 +68,17 @@ def with_lessons(tasks: list[Task], count: int, seed: int, workers: int = 1) -> 
     return [*tasks, *domain.generate(knobs, missing, own, Split.TRAIN, workers)]
 
 
-def draw_lesson(
+def draw_lessons(
     knobs: Knobs, target: KnobSpace, name: str, seed: int, split: Split
-) -> dict[str, Any]:
-    """The data of a task that belongs to a split."""
+) -> Iterator[dict[str, Any]]:
+    """The data of tasks that belong to a split, without what is best in them."""
     for attempt in range(NEVER):
         rng = np.random.default_rng(derive(seed, "lesson", attempt))
         start = draw_knobs(knobs, target, rng)
-        if split_of(fingerprint(sparse(start))) is not split:
-            continue
-        if (lesson := drawn(knobs, start, name, rng)) is not None:
-            return lesson
-    raise AssertionError(f"no lesson in {NEVER} draws from {dict(knobs)}")
+        if rng.random() < END * knobs["apart"]:
+            start = ended(start, rng)
+        if split_of(fingerprint(sparse(start))) is split:
+            yield drawn(knobs, start, name, rng)
 
 
 def fingerprint(start: Mapping[str, float]) -> int:
@@ -83,42 +86,55 @@ def fingerprint(start: Mapping[str, float]) -> int:
     return int.from_bytes(digest(json.dumps(start, sort_keys=True), size=8), "big")
 
 
-def drawn(
-    knobs: Knobs, incumbent: Knobs, name: str, rng: np.random.Generator
-) -> dict[str, Any] | None:
-    """One lesson, unless there is nothing to gain in it."""
+def drawn(knobs: Knobs, incumbent: Knobs, name: str, rng: np.random.Generator) -> dict[str, Any]:
+    """What is known of one training."""
+    target = draw_knobs(knobs, incumbent.space, rng)
+    if rng.random() >= knobs["apart"]:
+        target = mixed(incumbent, target, rng.uniform(0, 0.5))
     trainee = draw_trainee(knobs, incumbent, rng)
     rounds = []
     groups = max(8, round(knobs["rollouts"] * 2 ** rng.uniform(-1, 1) / ATTEMPTS))
+    explored = EXPLORED if rng.random() < 0.7 else 0
     for number in range(int(rng.integers(1, int(knobs["rounds"]) + 1))):
         if number:
-            incumbent = wandered(incumbent, rng)
+            incumbent = mixed(incumbent, target, rng.uniform(-0.2, 0.8))
         train = tried(trainee, incumbent, groups, ATTEMPTS, rng)
         trainee = learned(trainee, incumbent, amount=rng.uniform(0, 3))
-        dev = tried(trainee, incumbent.space.defaults(), DEV, 1, rng)
+        dev = tried(trainee, target, DEV, 1, rng)
+        rare = evenly(incumbent, [cell.labels for cell in dev])
+        more = tried(trainee, rare, explored, ATTEMPTS, rng) if explored and rare else []
         rounds.append({
             "knobs": sparse(incumbent),
             "train": [cell.model_dump(exclude_defaults=True) for cell in train],
+            "explored": [cell.model_dump(exclude_defaults=True) for cell in more],
             "dev": [cell.model_dump(exclude_defaults=True) for cell in dev],
         })  # fmt: skip
-    now, (edits, best) = signal(trainee, incumbent), aim(trainee, incumbent)
-    if best < WORTH * now or now < 1e-4:
-        return None
     return {
         "target": name,
-        "reach": REACH,
         "rounds": rounds,
+        "wanted": sparse(target),
         "trainee": trainee.model_dump(),
-        "signal": now,
-        "best": best,
-        "edits": [[edit.knob, edit.action] for edit in edits],
     }
 
 
-def aim(trainee: Trainee, incumbent: Knobs) -> tuple[tuple[Edit, ...], float]:
-    """The best edits, and the signal that they bring."""
-    edits = best_edits(trainee, incumbent, REACH)
-    return edits, signal(trainee, with_edits(edits, incumbent, REACH))
+def mixed(first: Knobs, second: Knobs, part: float) -> Knobs:
+    """Knobs on the way from some to others, or a little the other way."""
+    values = {name: value + part * (second[name] - value) for name, value in first.items()}
+    groups = {name for members in first.space.groups.values() for name in members}
+    held = {name: max(0.0, value) if name in groups else value for name, value in values.items()}
+    return first.space.project(held)
+
+
+def ended(knobs: Knobs, rng: np.random.Generator) -> Knobs:
+    """Knobs with all shares at the first or at the last few of each group: too easy, too hard."""
+    values: dict[str, float] = {}
+    last = rng.random() < 0.5
+    for members in knobs.space.groups.values():
+        few = int(rng.integers(1, 4))
+        usable = members[:MANY]
+        chosen = usable[-few:] if last else usable[:few]
+        values |= dict.fromkeys(members, 0.0) | dict.fromkeys(chosen, 1 / len(chosen))
+    return knobs.space.project(values, base=knobs)
 
 
 def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Knobs:
@@ -127,10 +143,9 @@ def draw_knobs(knobs: Knobs, target: KnobSpace, rng: np.random.Generator) -> Kno
     for members in target.groups.values():
         used = [place for place, name in enumerate(members) if target.knobs[name].default > 0]
         if rng.random() < knobs["several"]:
-            beside = [p for p in range(len(members)) if p > max(used)][: max(0, 5 - len(used))]
+            beside = [p for p in range(len(members[:MANY])) if p > max(used)]
             used += beside[: int(rng.integers(0, len(beside) + 1))]
-        # Nothing is drawn where it is 0, so that the lessons of the pocket policy stay the same.
-        if knobs["fewer"] and len(used) > 1 and rng.random() < knobs["fewer"]:
+        if len(used) > 1 and rng.random() < knobs["fewer"]:
             used = sorted(rng.choice(used, size=int(rng.integers(1, len(used))), replace=False))
         uneven = rng.exponential(size=len(used)) ** (2 * knobs["lopsided"])
         values |= dict.fromkeys(members, 0.0)
@@ -149,8 +164,8 @@ def draw_trainee(knobs: Knobs, incumbent: Knobs, rng: np.random.Generator) -> Tr
     slopes: dict[str, float] = {}
     for members in incumbent.space.groups.values():
         steep, places = rng.uniform(0, 8), np.linspace(-0.5, 0.5, max(2, len(members)))
-        if len(members) > 10:  # only the first of many are ever in use
-            places = np.linspace(-0.5, 0.5, 8)
+        if len(members) > MANY:
+            places = np.linspace(-0.5, 0.5, MANY)
         for place, name in enumerate(members):
             harder[name] = float(steep * places[min(place, len(places) - 1)])
             if incumbent[name] > 0 or incumbent.space.knobs[name].default > 0:
@@ -165,20 +180,9 @@ def draw_trainee(knobs: Knobs, incumbent: Knobs, rng: np.random.Generator) -> Tr
     mean = sum(
         kind.share * sum(difficulty(bare, incumbent, knob) for knob in kind.shares) for kind in made
     ) + slope(bare, incumbent, free(incumbent))
-    rate = float(np.clip(knobs["rate.mean"] + rng.uniform(-0.4, 0.4), 0.02, 0.98))
+    rate = float(np.clip(knobs["rate.mean"] + rng.uniform(-0.5, 0.5), 0.005, 0.995))
     wide = math.sqrt(1 + 0.35 * (spread**2 + 2))
     return bare.model_copy(update={"skill": wide * math.log(rate / (1 - rate)) + mean})
-
-
-def wandered(knobs: Knobs, rng: np.random.Generator) -> Knobs:
-    """Knobs after some engineer's edits."""
-    names = [knob.name for knob in knobs.in_use() if knob.harder or knob.group]
-    some = rng.choice(names, size=min(len(names), 4), replace=False)
-    edits = tuple(
-        Edit.model_validate({"knob": str(name), "action": str(rng.choice(("raise", "lower")))})
-        for name in some
-    )
-    return with_edits(edits, knobs, REACH)
 
 
 def sparse(knobs: Knobs) -> dict[str, float]:

@@ -1,109 +1,105 @@
-"""The best edits: what an engineer that knows the trainee would do in one step per knob.
+"""The best design: what an engineer would make of the tasks that knew the trainee and the target.
 
-Answers that set values may use the trust region better, and gain more than that. Difficulty knobs
-are chosen one by one; of the shares of a group, those worth most are raised and those worth least
-lowered, and how many of each is tried out.
+Of each group, shares by what they bring towards the target, over and over until that is even; of
+every difficulty knob a step up, a step down or none, whichever leaves most to learn for the target.
 """
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.engineering.trainee import (
+    FULL,
+    GENERAL,
+    ROOT,
+    Kind,
     Numbers,
     Trainee,
-    free,
+    closeness,
     kinds,
     level,
+    likeness,
     logits,
-    signal,
+    needs,
     signals,
     tied,
 )
 from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import span, stepped, with_edits
+from coevolve.engineers.reach import stepped
 
-SMALL = 1e-6
-"""Gains below this are none."""
-
-
-def best_edits(trainee: Trainee, knobs: Knobs, reach: float) -> tuple[Edit, ...]:
-    """Edits of the knobs after which the trainee has most to learn from."""
-    made = kinds(knobs)
-    means = logits(trainee, knobs, made)
-    edits: list[Edit] = []
-    for share in {knob.name: knob for kind in made for knob in kind.shares}.values():
-        own = np.array([kind.share * (share in kind.shares) for kind in made])
-        for knob in tied(knobs, share):
-            edits += better(trainee, knobs, knob, means, own, reach)
-    for knob in free(knobs):
-        edits += better(trainee, knobs, knob, means, np.array([k.share for k in made]), reach)
-    for group in knobs.space.groups:
-        edits += shares(trainee, knobs, group, edits, reach)
-    return tuple(edits)
+ROUNDS = 12
+"""Times that shares are set anew; they hardly move after that."""
 
 
-def better(
-    trainee: Trainee, knobs: Knobs, knob: Knob, means: Numbers, weights: Numbers, reach: float
-) -> list[Edit]:
-    """The step of one difficulty knob that helps, if one does."""
-    now, value = float(weights @ signals(trainee, means)), knobs[knob.name]
+def best_design(
+    trainee: Trainee, incumbent: Knobs, target: Knobs, offered: Iterable[str], reach: float
+) -> dict[str, float]:
+    """Values of the offered shares, and of the difficulty knobs that hang on them."""
+    space, names = incumbent.space, set(offered)
+    groups = [[name for name in members if name in names] for members in space.groups.values()]
+    even = {name: 1 / len(group) for group in groups for name in group}
+    everything = Knobs(space, {**incumbent, **even})
+    made = kinds(everything)
+    means = logits(trainee, everything, made)
+    like = np.array([likeness(everything, target, kind) for kind in made])
+    shares = best_shares(trainee, target, groups, made, signals(trainee, means) * like)
+    values: dict[str, float] = {}
+    for name in names:
+        share = space.knobs[name]
+        own = np.array([share in kind.shares for kind in made])
+        others = np.array([math.prod(shares[k.name] for k in kind.shares) for kind in made])[own]
+        for knob in tied(incumbent, share):
+            best = best_step(trainee, incumbent[knob.name], target, share, knob, means[own],
+                             others, reach)  # fmt: skip
+            moved = level(knob, best) - level(knob, incumbent[knob.name])
+            means[own] -= trainee.slopes.get(knob.suffix, 0.0) * knob.harder * moved
+            if target[name] > 0:
+                before = closeness(knob, incumbent[knob.name], target)
+                like[own] *= closeness(knob, best, target) / max(before, 1e-9)
+            values[knob.name] = best
+    return values | best_shares(trainee, target, groups, made, signals(trainee, means) * like)
+
+
+def best_step(
+    trainee: Trainee, now: float, target: Knobs, share: Knob, knob: Knob, means: Numbers,
+    weights: Numbers, reach: float,
+) -> float:  # fmt: skip
+    """The value of one difficulty knob, at most a step away, that leaves most to learn."""
+    steps = (Edit(knob=knob.name, action="raise"), Edit(knob=knob.name, action="lower"))
+    values = [now, *(stepped(edit, knob, now, reach) or 0.0 for edit in steps)]
+    tried = [min(max(value, knob.low), knob.high) for value in values]
     steep = trainee.slopes.get(knob.suffix, 0.0) * knob.harder
-    found = []
-    for action, step in (("raise", span(knob, reach)), ("lower", -span(knob, reach))):
-        after = min(max(value + step, knob.low), knob.high)
-        shift = steep * (level(knob, after) - level(knob, value))
-        gain = float(weights @ signals(trainee, means - shift)) - now
-        if gain > SMALL:
-            found.append((gain, Edit.model_validate({"knob": knob.name, "action": action})))
-    return [max(found, key=lambda pair: pair[0])[1]] if found else []
+
+    def offers(value: float) -> float:
+        shift = steep * (level(knob, value) - level(knob, now))
+        near = closeness(knob, value, target) if target[share.name] > 0 else 1.0
+        return near * float(weights @ signals(trainee, means - shift))
+
+    return max(tried, key=offers)
 
 
-def shares(
-    trainee: Trainee, knobs: Knobs, group: str, edits: list[Edit], reach: float
-) -> list[Edit]:
-    """The steps of a group of shares that help most, given the other edits."""
-    after = with_edits(edits, knobs, reach)
-    made = kinds(after)
-    offered = signals(trainee, logits(trainee, after, made))
-    names = [name for name in knobs.space.groups[group] if after[name] > 0]
-    worth = {
-        name: sum(
-            kind.share * float(value)
-            for kind, value in zip(made, offered, strict=True)
-            if any(knob.name == name for knob in kind.shares)
-        )
-        / after[name]
-        for name in names
-    }
-    ranked = sorted(names, key=lambda name: worth[name])
-    best, found = signal(trainee, after), list[Edit]()
-    for lowered in range(len(ranked)):
-        for raised in range(len(ranked) - lowered + 1):
-            if lowered + raised == 0:
-                continue
-            tried = [
-                *(Edit(knob=name, action="lower") for name in ranked[:lowered]),
-                *(Edit(knob=name, action="raise") for name in ranked[len(ranked) - raised :]),
-            ]
-            value = moved(after, group, tried, worth, reach)
-            if value > best + SMALL:
-                best, found = value, tried
-    return found
-
-
-def moved(
-    knobs: Knobs, group: str, edits: list[Edit], worth: dict[str, float], reach: float
-) -> float:
-    """What a group's edits make of the signal, without making the knobs: the region only scales
-    how much changes hands."""
-    before = {name: knobs[name] for name in worth}
-    steps = {edit.knob: stepped(edit, knobs.space.knobs[edit.knob], before[edit.knob], reach)
-             for edit in edits}  # fmt: skip
-    wanted = before | {name: value for name, value in steps.items() if value is not None}
-    total = sum(wanted.values())
-    wanted = {name: share / total for name, share in wanted.items()}
-    handed = sum(abs(wanted[name] - before[name]) for name in before) / 2
-    part = min(1.0, reach / handed) if handed > 0 else 0.0
-    return sum(
-        worth[name] * (before[name] + part * (wanted[name] - before[name])) for name in before
-    )
+def best_shares(
+    trainee: Trainee, target: Knobs, groups: list[list[str]], made: list[Kind], worth: Numbers
+) -> dict[str, float]:
+    """Shares with which most is gained, where kinds are worth so much to learn from."""
+    need, own = needs(trainee, target)
+    order = {name: place for place, name in enumerate(n for group in groups for n in group)}
+    member = np.zeros((len(order), len(made)))
+    for place, kind in enumerate(made):
+        for knob in kind.shares:
+            member[order[knob.name], place] = 1.0
+    wanted = np.array([own.get(name, 0.0) for name in order])
+    shares = np.array([1 / len(group) for group in groups for _ in group])
+    ends = np.cumsum([0, *map(len, groups)])
+    for _ in range(ROUNDS):
+        taught = worth * np.exp(member.T @ np.log(np.maximum(shares, 1e-12)))
+        pull = wanted * ROOT * (np.maximum(member @ taught, 1e-12) / FULL) ** (ROOT - 1)
+        credit = member @ (taught * (GENERAL * need + member.T @ pull))
+        for begin, end in pairwise(ends):
+            total = credit[begin:end].sum()
+            if total > 0:
+                shares[begin:end] = credit[begin:end] / total
+    return {name: float(shares[place]) for name, place in order.items()}

@@ -1,133 +1,188 @@
-"""Evidence as a table of small whole numbers, and edits as words: the style of small models.
+"""Evidence as a table of small whole numbers, and a design as digits and words: the style of small
+models.
 
-    size3 4 8 6 1 7 4 5 / size4 4 5 6 0 5 4 5 / agents2 4 6 9 0 6 edits
+    size3 4 0 8 6 1 9 5 5 / size4 4 3 5 6 0 5 4 5 / agents2 4 6 9 8 7 9 edits
 
-A row per share, from the first to the last in use now or by default: the share (4 is even, 0 may be
-unused), valid rate, number of rollouts (each step doubles it), dead groups, the rate of the round
-before, and where in their range its difficulty knobs lie; all from 0 to 9. The answer repeats the
-rows with an action each for the share and those knobs; of unused shares nothing is taken:
+A row per share, from the first to the last that is in use now, by default or in the target: the
+share (4 is even), the target's, the valid rate, number of rollouts (each step doubles it), dead
+groups, the valid rate on dev, and where its difficulty knobs lie beside the target's (5 is as
+there); all from 0 to 9. The answer repeats the rows with the weight of each share, from 0 to 9,
+and an action for each of those knobs:
 
-    size3 down up up / size4 up same same / agents2 same
+    size3 0 same same / size4 9 up same / agents2 3
 
-Invariant: `read` of what `write` wrote gives the same edits of shares in use back.
+Invariant: `read` of what `write` wrote gives shares that are at most a few hundredths away.
 """
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from coevolve.domains.knobs import Knob, Knobs
-from coevolve.engineering.trainee import level, tied
+from coevolve.domains.knobs import Knob
+from coevolve.engineering.trainee import level, owned
 from coevolve.engineers.base import Edit, View
+from coevolve.engineers.reach import stepped
 from coevolve.engineers.signals import evidence, standing
-from coevolve.store.cells import NOTHING, Cell
+from coevolve.store.cells import NOTHING, Cell, pooled
 
 ACTIONS = {"up": "raise", "same": "", "down": "lower"}
-WORDS = {action: word for word, action in ACTIONS.items()}
 EVEN = 4
-"""The level of a share when all of its group are alike."""
+"""The digit of a share when all of its group are alike."""
+MOST = 9
 END = "edits"
 
 
 class TableError(Exception):
-    """An answer that is no table of actions for this prompt."""
+    """An answer that is no design for this prompt."""
 
 
 class Row(NamedTuple):
     """One share and what hangs on it."""
 
     name: str
-    knobs: tuple[Knob, ...]
-    """The share, then its difficulty knobs."""
-    used: bool
+    share: Knob
+    difficulties: tuple[Knob, ...]
 
 
-def rows(knobs: Knobs) -> list[Row]:
+def rows(view: View) -> list[Row]:
     """The rows of a prompt and of its answer, in order."""
-    return [row for group in knobs.space.groups for row in rows_of(knobs, group)]
+    return [row for group in view.space.groups for row in rows_of(view, group)]
 
 
-def rows_of(knobs: Knobs, group: str) -> list[Row]:
-    """From the first to the last that is in use, now or by default: small models count on."""
-    shares = [knobs.space.knobs[name] for name in knobs.space.groups[group]]
-    shown = [at for at, share in enumerate(shares) if knobs[share.name] > 0 or share.default > 0]
+def rows_of(view: View, group: str) -> list[Row]:
+    """From the first to the last that matters: small models count on."""
+    shares = [view.space.knobs[name] for name in view.space.groups[group]]
+    shown = [at for at, share in enumerate(shares) if matters(view, share)]
     return [
-        Row(share.prefix, (share, *tied(knobs, share)), knobs[share.name] > 0)
+        Row(share.prefix, share, owned(view.space).get(share.prefix, ()))
         for share in shares[shown[0] : shown[-1] + 1]
     ]
 
 
+def matters(view: View, share: Knob) -> bool:
+    """Whether tasks are made of it, now, by default or in the target."""
+    return view.incumbent[share.name] > 0 or share.default > 0 or share.name in view.target
+
+
 def prompt(view: View) -> str:
     """What a policy is shown."""
-    now, before = standing(view), earlier(view)
-    lines = []
+    now, lines = standing(view), []
     for group in view.space.groups:
-        found = rows_of(view.incumbent, group)
-        even = sum(row.used for row in found)
-        for name, (share, *difficulties), _ in found:
-            cell = evidence(now, share.label) if share.label else NOTHING
+        found = rows_of(view, group)
+        for name, share, difficulties in found:
             numbers = [
-                digit(EVEN * view.incumbent[share.name] * even),
-                *counted(cell, before.get(share.name, NOTHING)),
-                *(digit(10 * level(knob, view.incumbent[knob.name])) for knob in difficulties),
+                digit(EVEN * view.incumbent[share.name] * len(found)),
+                digit(EVEN * aimed(view, share) * len(found)),
+                *counted(evidence(now, share.label) if share.label else NOTHING),
+                digit(10 * pooled(now.dev, share.label).rate) if share.label else 0,
+                *(beside(view, knob) for knob in difficulties),
             ]
             lines.append(" ".join((name, *map(str, numbers))))
     return f"{' / '.join(lines)} {END}"
 
 
-def counted(cell: Cell, past: Cell) -> list[int]:
-    """Rate, number, dead groups, and the rate before."""
+def aimed(view: View, share: Knob) -> float:
+    """What part of the target a share is; of the tasks now where no target is known."""
+    known = view.target.get(share.name)
+    return known.value if known else 0.0 if view.target else view.incumbent[share.name]
+
+
+def counted(cell: Cell) -> list[int]:
+    """Rate, number and dead groups."""
     return [
         digit(10 * cell.rate),
         digit(math.log2(cell.n + 1)) if cell.n else 0,
         digit(10 * cell.dead / cell.groups) if cell.groups else 0,
-        digit(10 * (past.rate if past.n else cell.rate)),
     ]
 
 
-def earlier(view: View) -> dict[str, Cell]:
-    """The evidence of the round before the one in force, by share."""
-    kept = [past for past in view.history if past.verdict == "kept"][:-1]
-    if not kept:
-        return {}
-    return {
-        name: evidence(kept[-1], knob.label)
-        for name, knob in view.space.knobs.items()
-        if knob.group and knob.label
-    }
+def beside(view: View, knob: Knob) -> int:
+    """How a difficulty knob compares with what the target's tasks are like."""
+    known = view.target.get(knob.name)
+    if not known:
+        return 5
+    return digit(5.5 + 9 * (level(knob, view.incumbent[knob.name]) - level(knob, known.value)))
 
 
 def digit(value: float) -> int:
-    return min(9, max(0, math.floor(value + 1e-9)))
+    return min(MOST, max(0, math.floor(value + 1e-9)))
 
 
-def write(knobs: Knobs, edits: tuple[Edit, ...]) -> str:
-    """Edits that raise or lower as an answer."""
-    actions = {edit.knob: WORDS[edit.action] for edit in edits}
-    return " / ".join(
-        " ".join((name, *(actions.get(knob.name, "same") if used else "same" for knob in those)))
-        for name, those, used in rows(knobs)
-    )
+def write(view: View, values: Mapping[str, float]) -> str:
+    """Values of knobs as an answer: those of a group's shares are taken as weights."""
+    lines = []
+    for group in view.space.groups:
+        found = rows_of(view, group)
+        weights = [values.get(row.share.name, view.incumbent[row.share.name]) for row in found]
+        most = max(weights, default=0.0) or 1.0
+        for row, weight in zip(found, weights, strict=True):
+            said = round(MOST * weight / most)
+            actions = (action(view, knob, values) if said else "same" for knob in row.difficulties)
+            lines.append(" ".join((row.name, str(said), *actions)))
+    return " / ".join(lines)
 
 
-def read(knobs: Knobs, text: str) -> tuple[Edit, ...]:
-    """The edits in an answer."""
-    wanted = rows(knobs)
+def action(view: View, knob: Knob, values: Mapping[str, float]) -> str:
+    """The word that leads nearest to a value."""
+    now = view.incumbent[knob.name]
+    wanted = values.get(knob.name, now)
+    reached = {word: value_of(view, knob, word) for word in ACTIONS}
+    return min(ACTIONS, key=lambda word: (abs(reached[word] - wanted), word != "same"))
+
+
+def value_of(view: View, knob: Knob, word: str) -> float:
+    """What an action makes of a difficulty knob."""
+    now = view.incumbent[knob.name]
+    if not ACTIONS[word]:
+        return now
+    edit = Edit.model_validate({"knob": knob.name, "action": ACTIONS[word]})
+    value = stepped(edit, knob, now, view.reach)
+    return min(max(now if value is None else value, knob.low), knob.high)
+
+
+def read(view: View, text: str) -> dict[str, float]:
+    """The values in an answer; a group whose weights are all 0 is left as it is."""
+    wanted = rows(view)
     lines = [line.split() for line in text.strip().split("/")]
     if len(lines) != len(wanted):
         raise TableError(f"{len(lines)} rows instead of {len(wanted)}")
-    edits = []
+    values: dict[str, float] = {}
     for row, line in zip(wanted, lines, strict=True):
-        if len(line) != 1 + len(row.knobs) or line[0] != row.name:
+        if len(line) != 2 + len(row.difficulties) or line[0] != row.name:
             raise TableError(f"the row '{' '.join(line)[:60]}' is none of {row.name}")
-        for knob, said in zip(row.knobs, line[1:], strict=True):
+        if not is_weight(line[1]):
+            raise TableError(f"'{line[1][:20]}' is no weight; use a digit")
+        values[row.share.name] = float(line[1])
+        for knob, said in zip(row.difficulties, line[2:], strict=True):
             if said not in ACTIONS:
                 raise TableError(f"'{said[:20]}' is no action; use {', '.join(ACTIONS)}")
-            if ACTIONS[said] and row.used:
-                edits.append(Edit.model_validate({"knob": knob.name, "action": ACTIONS[said]}))
-    return tuple(edits)
+            if ACTIONS[said]:
+                values[knob.name] = value_of(view, knob, said)
+    for members in view.space.groups.values():
+        shares = [name for name in members if name in values]
+        total = sum(values[name] for name in shares)
+        for name in shares:
+            values[name] = values[name] / total if total else view.incumbent[name]
+    return values
+
+
+def middle(view: View, designs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of several designs."""
+    names = dict.fromkeys(name for design in designs for name in design)
+    return {
+        name: sum(design.get(name, view.incumbent[name]) for design in designs) / len(designs)
+        for name in names
+    }
+
+
+def is_weight(word: str) -> bool:
+    return len(word) == 1 and word.isascii() and word.isdigit()
 
 
 def is_table(text: str) -> bool:
     """Whether a text is such an answer, which says nothing to people."""
-    lines = [line.split() for line in text.strip().split("/")]
-    return all(len(line) > 1 and all(said in ACTIONS for said in line[1:]) for line in lines)
+    lines: Iterable[list[str]] = [line.split() for line in text.strip().split("/")]
+    return all(
+        len(line) > 1 and is_weight(line[1]) and all(said in ACTIONS for said in line[2:])
+        for line in lines
+    )

@@ -3,6 +3,8 @@
 A logistic model over shares and difficulty knobs, for any knob space: each share (a size, a number
 of agents) has a difficulty of its own, each difficulty knob a slope, and tasks of one kind differ
 by a normal spread. Drawn at random for lessons, or fitted to real rollouts (benchmarks/fit.py).
+Training makes it better all over by what there is to learn from, and better still at the shares
+that it learned from: more of the same counts ever less.
 
 Invariant: everything follows from the parameters and the knobs; nothing here is random but `tried`.
 """
@@ -26,6 +28,12 @@ Numbers = NDArray[np.float64]
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 """For means over the normal spread."""
+FULL = 0.25
+"""The most that there is to learn from: every task is solved half of the time."""
+GENERAL = 0.5
+"""Part of what is learned that helps at every task."""
+ROOT = 1 / 3
+"""The power of what there is to learn from, of a share, with which its own tasks get better."""
 
 
 class Trainee(Value):
@@ -167,19 +175,79 @@ def tried(
     return found
 
 
-def learned(trainee: Trainee, knobs: Knobs, amount: float) -> Trainee:
-    """The trainee after a training: better all over, and most at what it had signal on."""
+class Learning(NamedTuple):
+    """How fast it gets better, for a unit of training."""
+
+    everywhere: float
+    """At all tasks, in logits."""
+    own: dict[str, float]
+    """Beside that at the tasks of a share."""
+
+
+def learning(trainee: Trainee, knobs: Knobs, target: Knobs | None = None) -> Learning:
+    """What a training on these knobs does; less where tasks are not as hard as a target's are."""
     made = kinds(knobs)
-    offered = signals(trainee, logits(trainee, knobs, made))
-    gained = dict.fromkeys(trainee.harder, 0.0)
-    for kind, worth in zip(made, offered, strict=True):
+    worth = signals(trainee, logits(trainee, knobs, made))
+    mass = [
+        kind.share * float(value) * (likeness(knobs, target, kind) if target else 1.0)
+        for kind, value in zip(made, worth, strict=True)
+    ]
+    own: dict[str, float] = {}
+    for kind, value in zip(made, mass, strict=True):
         for knob in kind.shares:
-            if knob.name in gained:
-                gained[knob.name] += amount * kind.share * float(worth)
-    whole = amount * float(np.array([kind.share for kind in made]) @ offered)
+            own[knob.name] = own.get(knob.name, 0.0) + value
+    return Learning(GENERAL * sum(mass), {name: own_speed(m) for name, m in own.items()})
+
+
+def own_speed(mass: float) -> float:
+    """More of the same counts ever less."""
+    return FULL * float((mass / FULL) ** ROOT)
+
+
+def likeness(knobs: Knobs, target: Knobs, kind: Kind) -> float:
+    """How much tasks of a kind are as hard as the target's of that share, from 0 to 1."""
+    return math.prod(
+        closeness(knob, knobs[knob.name], target)
+        for share in kind.shares
+        if target[share.name] > 0
+        for knob in tied(knobs, share)
+    )
+
+
+def closeness(knob: Knob, value: float, target: Knobs) -> float:
+    """How much the tasks of a difficulty knob's value are like those of the target's."""
+    return max(0.0, 1 - abs(level(knob, value) - level(knob, target[knob.name])))
+
+
+def learned(trainee: Trainee, knobs: Knobs, amount: float) -> Trainee:
+    """The trainee after a training."""
+    speed = learning(trainee, knobs)
     return trainee.model_copy(
         update={
-            "skill": trainee.skill + whole,
-            "harder": {name: hard - gained[name] for name, hard in trainee.harder.items()},
+            "skill": trainee.skill + amount * speed.everywhere,
+            "harder": {
+                name: hard - amount * speed.own.get(name, 0.0)
+                for name, hard in trainee.harder.items()
+            },
         }
     )
+
+
+def gain(trainee: Trainee, knobs: Knobs, target: Knobs) -> float:
+    """How fast a training on some knobs makes it better at the tasks of others."""
+    need, own = needs(trainee, target)
+    speed = learning(trainee, knobs, target)
+    return need * speed.everywhere + sum(
+        wanted * speed.own.get(name, 0.0) for name, wanted in own.items()
+    )
+
+
+def needs(trainee: Trainee, target: Knobs) -> tuple[float, dict[str, float]]:
+    """How much a logit more would raise its success at a target: all over, and by share."""
+    made = kinds(target)
+    steep = signals(trainee, logits(trainee, target, made))
+    own: dict[str, float] = {}
+    for kind, value in zip(made, steep, strict=True):
+        for knob in kind.shares:
+            own[knob.name] = own.get(knob.name, 0.0) + kind.share * float(value)
+    return float(sum(k.share * v for k, v in zip(made, steep, strict=True))), own

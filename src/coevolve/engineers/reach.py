@@ -67,11 +67,6 @@ def apply(values: Mapping[str, Any], incumbent: Knobs, reach: float) -> Knobs:
     return result if result.difference(centre) else incumbent
 
 
-def with_edits(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> Knobs:
-    """The knobs that edits come to."""
-    return apply(edited(edits, incumbent, reach), incumbent, reach)
-
-
 def edited(edits: Sequence[Edit], incumbent: Knobs, reach: float) -> dict[str, float]:
     """The values after all edits, one after the other; shares that were set stay as set, and the
     others of their group fill up what remains."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
 
-AGENTS, POSITIONS, HOLES, WORDS = 5, 32, 50, 192
+AGENTS, POSITIONS, HOLES, WORDS = 5, 32, 50, 216
 """The most that a demonstration has room for."""
 NONE = 255
 """Fills the room that a demonstration does not need."""

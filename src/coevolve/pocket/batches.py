@@ -17,7 +17,7 @@ from coevolve.pocket.arrays import NONE, Demonstrations
 IGNORED = -100
 """The label of tokens that are not learned."""
 SYMMETRIES = 8
-TEXTS = 8
+TEXTS = 3
 """One row in so many is a text."""
 LENGTH_STEP = 16
 """Batches are padded to a multiple of this, so that few different shapes occur."""

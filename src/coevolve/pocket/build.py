@@ -44,7 +44,7 @@ class Recipe:
     """What determines the weights, beside the demonstrations."""
 
     seed: int = 0
-    steps: int = 900
+    steps: int = 1200
     batch: int = 1024
     learning_rate: float = 2.5e-3
     final_rate: float = 0.1

@@ -1,5 +1,5 @@
 """Demonstrations for the pocket policy: lake tasks of the train split with their optimal plans,
-and lessons in engineering with their best edits.
+and lessons in engineering with their best designs.
 
 Invariant: the same count and seed give the same demonstrations, whatever the number of workers.
 """
@@ -65,8 +65,7 @@ def some_lessons(seed: int, first: int, end: int) -> list[tuple[list[int], int]]
     domain, ids = get_domain("engineering"), {word: id for id, word in enumerate(words())}
     found = []
     chosen = derive(seed, "lessons", first)
-    knobs = domain.space.parse({"fewer": 0})  # as the weights that ship were taught
-    for task in domain.generate(knobs, end - first, chosen, Split.TRAIN):
+    for task in domain.generate(domain.space.defaults(), end - first, chosen, Split.TRAIN):
         prompt = domain.prompt(task, "table")[0].content.split()
         answer = domain.oracle(task, "table").split()
         found.append(([ids[word] for word in (*prompt, *answer)] + [END], len(prompt)))

@@ -1,13 +1,18 @@
 """The canonical form of a board, by which no two splits can hold the same one.
 
-It is equal for boards that differ by rotation, reflection or the order of their agents.
+It is equal for boards that differ by rotation, reflection or the order of their agents. Boards up
+to SMALL cells a side fall into splits by their size, starts and goals alone: on so few cells an
+answer to a board of one split would often solve one of another that has its holes elsewhere.
 """
 
 import numpy as np
 
+from coevolve.core.splits import PARTS
 from coevolve.domains.lake.board import HOLE, Board
 from coevolve.domains.lake.compile import Table, Words, compiled, kernel, lowest_bit
 from coevolve.domains.lake.solver.layers import ONE, ZERO
+
+SMALL = 5
 
 
 @kernel
@@ -84,22 +89,37 @@ def mix(state: np.uint64, word: np.uint64) -> np.uint64:
 
 @compiled
 def make_forms(height: int, width: int, agents: int) -> Words:
-    """Room for `fingerprint_in`: two forms, the rows of all images, and where the agents are."""
+    """Room for `fingerprint_in`: two forms, the rows of all images, and where the agents are, with
+    a board that has no holes."""
     return np.empty((7, 2 + max(height, width) + 2 * agents), np.uint64)
 
 
 @kernel
 def fingerprint_in(free: Words, width: int, starts: Table, goals: Table, forms: Words) -> int:
-    """A 63-bit hash of the least of the board's eight images."""
-    height, agents, best = free.shape[0], starts.shape[0], 0
-    size = forms.shape[1] - agents
-    rows, places = forms[2:6], forms[6, : 2 * agents]
-    write_rows(free, width, rows)
+    """A 63-bit number that stands for a board, and whose remainder decides on its split."""
+    height, agents = free.shape[0], starts.shape[0]
+    places = forms[6, : 2 * agents]
     for a in range(agents):
         row = starts[a] // width
         places[a] = np.uint64((row << 32) + starts[a] - row * width)
         row = goals[a] // width
         places[agents + a] = np.uint64((row << 32) + goals[a] - row * width)
+    mark = least_image(free, width, places, forms)
+    if height > SMALL or width > SMALL:
+        return int(mark)
+    empty = forms[6, 2 * agents : 2 * agents + height]
+    for r in range(height):
+        empty[r] = (ONE << np.uint64(width)) - ONE
+    return int(mark - mark % PARTS + least_image(empty, width, places, forms) % PARTS)
+
+
+@kernel
+def least_image(free: Words, width: int, places: Words, forms: Words) -> np.int64:
+    """A 63-bit hash of the least of the eight images of free cells and agents' places."""
+    height, agents, best = free.shape[0], places.shape[0] // 2, 0
+    size = forms.shape[1] - agents
+    rows = forms[2:6]
+    write_rows(free, width, rows)
     write_form(rows, height, width, places, 0, forms[0, :size])
     for symmetry in range(1, 8):
         other = 1 - best
@@ -112,7 +132,7 @@ def fingerprint_in(free: Words, width: int, starts: Table, goals: Table, forms: 
     state = ZERO
     for k in range(size):
         state = mix(state, forms[best, k])
-    return int(state >> ONE)
+    return np.int64(state >> ONE)  # signed: numba makes floats of signed and unsigned together
 
 
 @compiled

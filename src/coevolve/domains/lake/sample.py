@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coevolve.core.splits import PARTS
 from coevolve.domains.lake.board import FREE, HOLE
 from coevolve.domains.lake.canonical import fingerprint_in, make_forms, mix
 from coevolve.domains.lake.compile import Table, Words, compiled, kernel
@@ -351,7 +352,7 @@ def find(
         if not placed:
             continue
         shuffle(state, starts, goals)
-        share = fingerprint_in(free, size, starts, goals, forms) % 100
+        share = fingerprint_in(free, size, starts, goals, forms) % PARTS
         if share < split_low or share >= split_high:
             continue
         status, cost, paths, lengths, _, alone, needs_wait = certify(
