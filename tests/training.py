@@ -63,7 +63,7 @@ class Words:
 
     def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
         said = text.split()
-        share = sum(len(word) for word in said) % 7 / 7 if said else 0.0
+        share = sum(map(ord, text)) % 7 / 7 if said else 0.0
         return Outcome(
             valid=share > 0.5,
             optimal=False,

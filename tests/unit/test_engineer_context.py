@@ -97,11 +97,12 @@ def test_history_shows_changes_and_results():
     text = compose(["H"], rich())
     assert "- version 0: size3.data_ratio = " in text
     result = "135 of 300 valid, 67 optimal; failures: hole 165; kept"
-    assert f"- version 2: size8.hole_ratio 0.2 → 0.3\n  result: {result}" in text
+    assert "- version 2: size8.hole_ratio 0.2 → 0.3\n  result: in training 108 of 240 valid" in text
+    assert f"on dev {result}" in text
     without = compose(["H:no-default"], rich())
     first = without.split("- version 1")[0]
     assert "size3" not in first
-    assert "result: 81 of 180 valid" in first
+    assert "on dev 81 of 180 valid" in first
     assert f"{SPACE.random(1)['size3.hole_ratio']:.3g}" not in without
 
 

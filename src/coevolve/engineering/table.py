@@ -11,11 +11,11 @@ and an action for each of those knobs:
 
     size3 0 same same / size4 9 up same / agents2 3
 
-Invariant: `read` of what `write` wrote gives shares that are at most a few hundredths away.
+Invariant: what `read` returns is written and read again without a change.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from coevolve.domains.knobs import Knob
@@ -181,7 +181,7 @@ def is_weight(word: str) -> bool:
 
 def is_table(text: str) -> bool:
     """Whether a text is such an answer, which says nothing to people."""
-    lines: Iterable[list[str]] = [line.split() for line in text.strip().split("/")]
+    lines = [line.split() for line in text.strip().split("/")]
     return all(
         len(line) > 1 and is_weight(line[1]) and all(said in ACTIONS for said in line[2:])
         for line in lines

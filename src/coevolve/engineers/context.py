@@ -93,7 +93,8 @@ def past(view: View, finished: Past, before: Past | None, untold: bool = False) 
     dev = pooled(finished.dev)
     failed = f"; failures: {failures(dev)}" if dev.failures else ""
     became = "taken back" + reason(finished) if finished.verdict == "reverted" else "kept"
-    result = f"{counted(dev)}, {dev.optimal} optimal{failed}; {became}"
+    trained = f"in training {counted(pooled(finished.train))}; " if finished.train else ""
+    result = f"{trained}on dev {counted(dev)}, {dev.optimal} optimal{failed}; {became}"
     return f"- version {finished.number}: {values or 'no change'}\n  result: {result}"
 
 
