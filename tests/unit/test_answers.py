@@ -17,8 +17,9 @@ from coevolve.harness.plan import Plan
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.version import Version
 from coevolve.loop.backtest import NOT_NEEDED
+from coevolve.store.cells import Cell
 from coevolve.store.lineage import Generation, Lineage, Node
-from coevolve.store.phases import Beside, Best, Diagnose, Propose, Scores, Tried
+from coevolve.store.phases import Beside, Best, Diagnose, Propose, Scores, Train, Tried
 from coevolve.store.phases import Tests as Backtests
 
 BACKTEST = Backtest(passed=True, words="so", prediction="up")
@@ -95,6 +96,20 @@ def test_engineers_helped_only_against_what_trained_as_long(
     assert trial.outcome == change(gain)
     assert trial.changed == "temperature 1 → 0.9"
     assert found.helped.counts["kept"] == (verdict == "kept")
+
+
+@pytest.mark.parametrize(
+    ("gain", "dead", "answer"),
+    [(0.05, 40, "yes"), (0.05, 38, "yes"), (0.05, 30, "unclear"), (0.01, 40, "unclear"),
+     (-0.05, 40, "no")],
+)  # fmt: skip
+def test_engineers_helped_where_there_was_nothing_to_learn_from_before(
+    gain: float, dead: int, answer: str
+) -> None:
+    found = lineage(gain)
+    cells = (Cell(labels={}, n=320, valid=0, optimal=0, reward=0.0, groups=40, dead=dead),)
+    found.nodes[0].train = Train.model_construct(cells=cells)
+    assert answers_of(found, None).helped.answer == answer
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Did the engineers help: what they changed, what was foretold of it, and what came of it.
 
 Pure functions of the lineage. Invariant: a gain is the engineers' only where something trained as
-long without their change; where nothing did, nothing is claimed.
+long without their change, or where there was nothing to learn from without it; else nothing is
+claimed.
 """
 
 from collections.abc import Sequence
@@ -17,10 +18,14 @@ from coevolve.evaluation.seeds import student
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
+from coevolve.harness.version import Version
 from coevolve.loop.backtest import NOT_NEEDED
+from coevolve.store.cells import pooled
 from coevolve.store.lineage import Generation, Lineage, Node
 from coevolve.store.phases import Tried
 
+DEAD = 0.95
+"""Share of dead groups from which on there is next to nothing to learn from."""
 NOTHING = Difference(mean=0.0, low=0.0, high=0.0, p=1.0, n=0)
 UNMEASURED = "luck in training was not measured; set `accept` to better, or `control` to true"
 COMPARE = "compare it with `fixed`, which trains as long and changes nothing: `coevolve compare`"
@@ -104,7 +109,7 @@ def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
     elif plan.start_from == "base":
         answer, words = "unclear", f"No evidence that they did: {UNMEASURED}."
     else:
-        answer, words = by_gain(judged, before, after)
+        answer, words = by_gain(judged, before, after, dead_before(lineage))
     controls = sum(one.control for one in lineage.versions)
     return Helped(answer, words, counts, before, after, controls, trials)
 
@@ -163,8 +168,11 @@ def by_controls(judged: Sequence[Trial]) -> tuple[str, str]:
     return "unclear", f"No evidence that they did: {numbers}."
 
 
-def by_gain(judged: Sequence[Trial], before: Gain | None, after: Gain | None) -> tuple[str, str]:
-    """Where training goes on, so that changes and further training cannot be told apart."""
+def by_gain(
+    judged: Sequence[Trial], before: Gain | None, after: Gain | None, dead: float = 0.0
+) -> tuple[str, str]:
+    """Where training goes on, so that changes and further training cannot be told apart, unless
+    nearly all groups were dead before the first change."""
     if not any(one.verdict == "kept" for one in judged):
         return "unclear", (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was "
@@ -180,9 +188,31 @@ def by_gain(judged: Sequence[Trial], before: Gain | None, after: Gain | None) ->
     if after.total.low <= 0:
         why = "since their first kept change nothing was gained beyond chance"
         return "unclear", f"No evidence that they did: {why} ({rates}). To know, {COMPARE}."
+    if dead >= DEAD:
+        return "yes", (
+            f"Yes: until their first kept change {dead:.0%} of the groups in training were dead, "
+            f"and there was next to nothing to learn from; since then {after.words}."
+        )
     return "unclear", (
         f"This run alone cannot tell: {rates}, but training went on as well. To know, {COMPARE}."
     )
+
+
+def dead_before(lineage: Lineage) -> float:
+    """The share of dead groups in training until the first proposed change that was kept."""
+    first = first_kept(lineage)
+    whole = pooled(
+        cell
+        for node in lineage.nodes
+        if first and node.number < first.number and node.train
+        for cell in node.train.cells
+    )
+    return whole.dead / whole.groups if whole.groups else 0.0
+
+
+def first_kept(lineage: Lineage) -> Version | None:
+    """The first version with a proposed change that was kept."""
+    return next((one for one in lineage.versions if one.patch and one.verdict == "kept"), None)
 
 
 def several(count: int, what: str) -> str:
@@ -206,7 +236,7 @@ def counted(lineage: Lineage) -> dict[str, int]:
 
 def gains(lineage: Lineage) -> tuple[Gain | None, Gain | None]:
     """What was gained before the first proposed change that was kept, and since."""
-    first = next((one for one in lineage.versions if one.patch and one.verdict == "kept"), None)
+    first = first_kept(lineage)
     told = node_at(lineage, standing_of(lineage).told)
     if first is None or lineage.plan.start_from == "base":
         return None, None
