@@ -28,6 +28,11 @@ def ran(folder: Path, seed: int, *more: str) -> dict[str, Any]:
     return {name: found[name] for name in KEEP}
 
 
+def last(found: dict[str, Any]) -> float:
+    """The gate's rate of what a run ends with: the untrained policy where nothing was kept."""
+    return float((found["final"] or found["base"])["rate"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -46,8 +51,7 @@ def main() -> None:
             if one["author"] == "policy" and not one["changed"].startswith("nothing")
             and one["verdict"].startswith("kept")
         ]  # fmt: skip
-        start, end, left = (one["rate"] for one in
-                            (with_it["base"], with_it["final"], without["final"]))  # fmt: skip
+        start, end, left = with_it["base"]["rate"], last(with_it), last(without)
         rows.append({"seed": seed, "redesigns": len(kept), **with_it, "fixed": without})
         print(
             f"seed {seed}: gate {start:.1%} -> {end:.1%}, left alone {left:.1%} "
@@ -57,10 +61,7 @@ def main() -> None:
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
-    helped = sum(
-        row["redesigns"] > 0 and row["final"]["rate"] > row["fixed"]["final"]["rate"]
-        for row in rows
-    )
+    helped = sum(row["redesigns"] > 0 and last(row) > last(row["fixed"]) for row in rows)
     print(f"the engineer helped in {helped} of {len(rows)} seeds")
     sys.exit(helped < SHARE * len(rows))
 
