@@ -28,8 +28,9 @@ def main() -> None:
     tasks = domain.generate(domain.space.defaults(), arguments.lessons, 0, Split.DEV)
     found = []
     for task in tasks:
-        proposal = engineer.propose(view_of(task), 0)[0]
-        found.append(outcome_of(task, proposal.patch.value if proposal.patch else {}))
+        view = view_of(task)
+        proposal = engineer.propose(view, 0)[0]
+        found.append(outcome_of(task, view, proposal.patch.value if proposal.patch else {}))
     middle, reach = student([one.reward for one in found])
     print(
         f"reward {middle:.2f} [{middle - reach:.2f}, {middle + reach:.2f}], "

@@ -72,7 +72,7 @@ def demonstrations(
     """Make what the pocket policy learns from: tasks of the train split with optimal plans, and
     lessons in engineering with their best designs.
 
-    The default takes a quarter of an hour. Example: coevolve pocket demonstrations -o demos.npz
+    The default takes 25 minutes on two cores. Example: coevolve pocket demonstrations -o demos.npz
     """
     from coevolve.cli.show import notes
     from coevolve.pocket import arrays

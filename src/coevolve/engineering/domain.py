@@ -176,7 +176,7 @@ class EngineeringDomain:
             return outcome(0.0, "parse", {"reason": str(error)})
         if named and not named & view.space.knobs.keys():
             return outcome(0.0, "unknown", {"reason": f"no knob is called {sorted(named)[0][:60]}"})
-        return outcome_of(task, values)
+        return outcome_of(task, view, values)
 
     def fingerprint(self, task: Task) -> int:
         return fingerprint(task.data)
@@ -289,9 +289,8 @@ def solved(data: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"reach": reach, "now": now, "best": best, "design": design}
 
 
-def outcome_of(task: Task, values: Mapping[str, float]) -> Outcome:
-    """What some values of knobs are worth in a lesson."""
-    view = view_of(task)
+def outcome_of(task: Task, view: View, values: Mapping[str, float]) -> Outcome:
+    """What some values of knobs are worth in a lesson that looks like that."""
     knobs = apply(values, view.incumbent, view.reach)
     if not knobs.difference(view.incumbent):
         return outcome(0.0, "nothing", {"reason": "no knob changes"})

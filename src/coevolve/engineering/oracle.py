@@ -27,8 +27,7 @@ from coevolve.engineering.trainee import (
     signals,
     tied,
 )
-from coevolve.engineers.base import Edit
-from coevolve.engineers.reach import stepped
+from coevolve.engineers.reach import step
 
 ROUNDS = 12
 """Times that shares are set anew; they hardly move after that."""
@@ -46,14 +45,14 @@ def best_design(
     means = logits(trainee, everything, made)
     like = np.array([likeness(everything, target, kind) for kind in made])
     shares = best_shares(trainee, target, groups, made, signals(trainee, means) * like)
+    parts = np.array([math.prod(shares[knob.name] for knob in kind.shares) for kind in made])
     values: dict[str, float] = {}
-    for name in names:
+    for name in even:
         share = space.knobs[name]
         own = np.array([share in kind.shares for kind in made])
-        others = np.array([math.prod(shares[k.name] for k in kind.shares) for kind in made])[own]
         for knob in tied(incumbent, share):
             best = best_step(trainee, incumbent[knob.name], target, share, knob, means[own],
-                             others, reach)  # fmt: skip
+                             parts[own], reach)  # fmt: skip
             moved = level(knob, best) - level(knob, incumbent[knob.name])
             means[own] -= trainee.slopes.get(knob.suffix, 0.0) * knob.harder * moved
             if target[name] > 0:
@@ -68,8 +67,7 @@ def best_step(
     weights: Numbers, reach: float,
 ) -> float:  # fmt: skip
     """The value of one difficulty knob, at most a step away, that leaves most to learn."""
-    steps = (Edit(knob=knob.name, action="raise"), Edit(knob=knob.name, action="lower"))
-    values = [now, *(stepped(edit, knob, now, reach) or 0.0 for edit in steps)]
+    values = [now, step(knob, now, True, reach), step(knob, now, False, reach)]
     tried = [min(max(value, knob.low), knob.high) for value in values]
     steep = trainee.slopes.get(knob.suffix, 0.0) * knob.harder
 

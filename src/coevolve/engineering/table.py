@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from coevolve.domains.knobs import Knob
-from coevolve.engineering.trainee import level, owned
-from coevolve.engineers.base import Edit, View
-from coevolve.engineers.reach import stepped
+from coevolve.engineering.trainee import level, tied
+from coevolve.engineers.base import View
+from coevolve.engineers.reach import step
 from coevolve.engineers.signals import evidence, standing
 from coevolve.store.cells import NOTHING, Cell, pooled
 
-ACTIONS = {"up": "raise", "same": "", "down": "lower"}
+ACTIONS = ("up", "same", "down")
 EVEN = 4
 """The digit of a share when all of its group are alike."""
 MOST = 9
@@ -54,7 +54,7 @@ def rows_of(view: View, group: str) -> list[Row]:
     shares = [view.space.knobs[name] for name in view.space.groups[group]]
     shown = [at for at, share in enumerate(shares) if matters(view, share)]
     return [
-        Row(share.prefix, share, owned(view.space).get(share.prefix, ()))
+        Row(share.prefix, share, tied(view.incumbent, share))
         for share in shares[shown[0] : shown[-1] + 1]
     ]
 
@@ -133,11 +133,10 @@ def action(view: View, knob: Knob, values: Mapping[str, float]) -> str:
 def value_of(view: View, knob: Knob, word: str) -> float:
     """What an action makes of a difficulty knob."""
     now = view.incumbent[knob.name]
-    if not ACTIONS[word]:
+    if word == "same":
         return now
-    edit = Edit.model_validate({"knob": knob.name, "action": ACTIONS[word]})
-    value = stepped(edit, knob, now, view.reach)
-    return min(max(now if value is None else value, knob.low), knob.high)
+    value = step(knob, now, word == "up", view.reach)
+    return min(max(value, knob.low), knob.high)
 
 
 def read(view: View, text: str) -> dict[str, float]:
@@ -156,7 +155,7 @@ def read(view: View, text: str) -> dict[str, float]:
         for knob, said in zip(row.difficulties, line[2:], strict=True):
             if said not in ACTIONS:
                 raise TableError(f"'{said[:20]}' is no action; use {', '.join(ACTIONS)}")
-            if ACTIONS[said]:
+            if said != "same":
                 values[knob.name] = value_of(view, knob, said)
     for members in view.space.groups.values():
         shares = [name for name in members if name in values]

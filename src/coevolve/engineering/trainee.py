@@ -192,11 +192,17 @@ def learning(trainee: Trainee, knobs: Knobs, target: Knobs | None = None) -> Lea
         kind.share * float(value) * (likeness(knobs, target, kind) if target else 1.0)
         for kind, value in zip(made, worth, strict=True)
     ]
-    own: dict[str, float] = {}
-    for kind, value in zip(made, mass, strict=True):
+    own = {name: own_speed(m) for name, m in by_share(made, mass).items()}
+    return Learning(GENERAL * sum(mass), own)
+
+
+def by_share(made: list[Kind], values: list[float]) -> dict[str, float]:
+    """The sum of what kinds have, over those of each share."""
+    found: dict[str, float] = {}
+    for kind, value in zip(made, values, strict=True):
         for knob in kind.shares:
-            own[knob.name] = own.get(knob.name, 0.0) + value
-    return Learning(GENERAL * sum(mass), {name: own_speed(m) for name, m in own.items()})
+            found[knob.name] = found.get(knob.name, 0.0) + value
+    return found
 
 
 def own_speed(mass: float) -> float:
@@ -246,8 +252,5 @@ def needs(trainee: Trainee, target: Knobs) -> tuple[float, dict[str, float]]:
     """How much a logit more would raise its success at a target: all over, and by share."""
     made = kinds(target)
     steep = signals(trainee, logits(trainee, target, made))
-    own: dict[str, float] = {}
-    for kind, value in zip(made, steep, strict=True):
-        for knob in kind.shares:
-            own[knob.name] = own.get(knob.name, 0.0) + kind.share * float(value)
-    return float(sum(k.share * v for k, v in zip(made, steep, strict=True))), own
+    needed = [kind.share * float(value) for kind, value in zip(made, steep, strict=True)]
+    return sum(needed), by_share(made, needed)

@@ -96,8 +96,13 @@ def stepped(edit: Edit, knob: Knob, value: float, reach: float) -> float | None:
     up, part = edit.action == "raise", min(reach, STEP)
     if knob.group:
         return raised(value, part) if up else value / factor_of(part)
-    step = span(knob, part)
-    return value + step if up else value - step
+    return step(knob, value, up, reach)
+
+
+def step(knob: Knob, value: float, up: bool, reach: float) -> float:
+    """A plain knob one step further, perhaps out of its range."""
+    size = span(knob, min(reach, STEP))
+    return value + size if up else value - size
 
 
 def raised(share: float, reach: float) -> float:
