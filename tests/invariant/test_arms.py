@@ -235,6 +235,36 @@ def test_what_is_killed_every_time_fails(
     assert (tmp_path / "log.txt").read_text() == "again\n" * 3
 
 
+def test_what_lacks_memory_beside_others_is_begun_again_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "full.py").write_text(
+        "import time\nfrom pathlib import Path\nMEMORY = Path(__file__).parent\n"
+        "def work(folder):\n"
+        "    try:\n        (MEMORY / 'taken').mkdir()\n"
+        "    except FileExistsError:\n"
+        "        (MEMORY / 'refused').touch()\n"
+        "        raise MemoryError('Out of memory') from None\n"
+        "    while not (MEMORY / 'refused').exists():\n        time.sleep(0.05)\n"
+        "    (MEMORY / 'taken').rmdir()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    ended = list(Processes(2).run("full:work", folders, lambda: None))
+    assert sorted(ended) == [(folder, "") for folder in folders]
+
+
+def test_memory_that_is_too_small_for_one_alone_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fat.py").write_text("def work(folder):\n    raise MemoryError('out of memory')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    (ended,) = Processes(2).run("fat:work", [tmp_path], lambda: None)
+    assert ended == (tmp_path, "MemoryError: out of memory")
+
+
 def test_other_programs_may_write_to_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,14 +4,23 @@ protected, and what is not valid is reverted."""
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.rollout import Message, Outcome, Rollout, StopReason
 from coevolve.core.splits import Split
-from coevolve.evaluation.difference import paired
-from coevolve.evaluation.gate import Rules, Ruling, Side, better, no_worse, no_worse_than_best
+from coevolve.evaluation.difference import Difference, paired
+from coevolve.evaluation.gate import (
+    Rules,
+    Ruling,
+    Side,
+    better,
+    luck,
+    no_worse,
+    no_worse_than_best,
+)
 from coevolve.evaluation.spread import GUESS, Spread, spread_of
 from coevolve.gallery.null import LEVEL, null_answers, null_trainings
 from coevolve.harness.diagnostic import Alarm
@@ -345,3 +354,12 @@ def test_the_chance_of_training_is_seldom_kept() -> None:
     assert guarded.false_keeps.value <= 0.05
     assert guarded.found.value >= 0.8
     assert guarded.trainings == 16
+
+
+@pytest.mark.parametrize("among", [2, 5, 18])
+def test_luck_is_more_than_the_best_of_many_that_are_alike_is_ahead_by(among: int) -> None:
+    scores = np.random.default_rng(0).normal(0.3, 0.01, size=(20_000, among))
+    ahead = scores.max(axis=1) - scores[:, -1]
+    width = 1.96 * 0.01 * 2**0.5  # of the difference of two
+    told = Difference(mean=0.0, low=-width, high=width, p=1.0, n=600)
+    assert ahead.mean() < luck(told, among) < np.quantile(ahead, 0.9)

@@ -9,7 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pretended import LAKE, SMALL, TREE, Listed, Pretended, Saying, load, make_run, temperature
+from pretended import (
+    LAKE,
+    SMALL,
+    STEPS,
+    TREE,
+    Listed,
+    Pretended,
+    Saying,
+    load,
+    make_run,
+    temperature,
+)
 
 from coevolve.core.errors import EvidenceError, KnobError, UserError
 from coevolve.core.splits import Split
@@ -96,6 +107,32 @@ def test_better_is_kept_worse_is_reverted(tmp_path: Path) -> None:
     assert stages(run) == ["greedy", first, first]
     assert [one.parent for one in lineage.versions] == [None, 0, 0]
     assert run.ledger.state() == "done"
+
+
+@pytest.mark.parametrize(("scripts", "handed"), [
+    (("prioritised", "greedy", "greedy"), 0),
+    (("prioritised", "prioritised", "prioritised"), 2),
+])  # fmt: skip
+def test_the_newest_version_is_handed_out_unless_an_older_one_is_clearly_ahead(
+    tmp_path: Path, scripts: tuple[str, ...], handed: int
+) -> None:
+    gate = {"margin": 1.0, "protected_fall": 1.0}
+    lineage = run_loop(make_run(tmp_path / "run", scripts=scripts, gate=gate))
+    assert verdicts(lineage) == ["kept"] * 3
+    assert lineage.best
+    assert lineage.best.version == handed
+
+
+def test_a_short_first_version_shows_what_is_wrong_before_it_costs_much(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", scripts=("prioritised",) * 3, first_steps=1)
+    run_loop(run)
+    assert [stage.recipe.steps for stage in engine_of(run).trained] == [1, STEPS, STEPS]
+    assert run.plan.spared == (STEPS - 1) * run.plan.recipe.tasks * run.plan.recipe.group
+
+
+def test_where_versions_begin_alike_the_first_is_as_long_as_others(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="start_from"):
+        make_run(tmp_path / "run", **TREE, first_steps=1)
 
 
 def test_rounds_train_under_the_reward_of_the_plan(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from coevolve.core.exit import follow_input
 
 Process = subprocess.Popen[str]
 POLL_S = 0.3
+OUT_OF_MEMORY = "out of memory"
+"""In what work says that failed for want of it."""
 GRACE_S = 10.0
 """How long a process may take to end by itself when it is told to."""
 
@@ -38,16 +40,17 @@ class Processes:
     def __init__(self, at_once: int = 0, retries: int = 2) -> None:
         self.at_once = at_once or side_by_side()
         self.retries = retries
-        """How often work is begun again whose process was killed."""
+        """How often work is begun again whose process was killed. Work that memory was too small
+        for, beside others, is begun again with one less at once."""
 
     def run(
         self, work: str, folders: Sequence[Path], tick: Callable[[], None]
     ) -> Generator[Ended, None, None]:
-        waiting, lost = deque(folders), Counter[Path]()
+        waiting, lost, room = deque(folders), Counter[Path](), self.at_once
         running: dict[Path, Process] = {}
         try:
             while waiting or running:
-                while waiting and len(running) < self.at_once:
+                while waiting and len(running) < room:
                     folder = waiting.popleft()
                     running[folder] = start(work, folder)
                 for folder, process in list(running.items()):
@@ -57,6 +60,9 @@ class Processes:
                     failure = failure_of(process)
                     if killed_by(process) and lost[folder] < self.retries:
                         lost[folder] += 1
+                        waiting.append(folder)
+                    elif OUT_OF_MEMORY in failure.lower() and running:
+                        room = len(running)  # more do not fit beside each other
                         waiting.append(folder)
                     else:
                         yield Ended(folder, failure)

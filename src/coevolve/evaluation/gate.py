@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import NamedTuple
 
+from scipy.stats import norm
+
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.clusters import rate_of
@@ -119,6 +121,12 @@ def no_worse_than_best(
         return found
     words = since.words.replace("reverted: ", "reverted: against the best so far, ")
     return found._replace(verdict="reverted", words=words, broken=since.broken)
+
+
+def luck(ahead: Difference, among: int) -> float:
+    """How far ahead of another one the best `among` many that are alike may well come out."""
+    deviation = (ahead.high - ahead.low) / (2 * float(norm.isf(TAIL)))
+    return deviation * float(norm.ppf((among - 0.375) / (among + 0.25)))  # Blom's approximation
 
 
 def better(before: Side, after: Side, rules: Rules, patch: Patch | None = None) -> Ruling:

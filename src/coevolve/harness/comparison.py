@@ -135,7 +135,8 @@ def expected(job: Job) -> Expected:
         repeats = plan.gate.repeats
     count = trainings(plan)
     tasks = target.gate * (count + 1 + repeats) + target.dev * count + fresh
-    return Expected(count * plan.rollouts, probes(plan), tasks * target.samples)
+    train = count * plan.rollouts - plan.spared
+    return Expected(train, probes(plan), tasks * target.samples)
 
 
 def probes(plan: Plan) -> int:

@@ -87,6 +87,9 @@ class Plan(Value):
 
     versions: int = Field(default=3, ge=1, le=10_000)
     """How many are trained, the first and merges among them; controls are not counted."""
+    first_steps: int = Field(default=0, ge=0)
+    """Steps of the first version, which only shows what is wrong with the start before that costs
+    much; 0: as many as of others."""
     width: int = Field(default=1, ge=1, le=64)
     """How many grow from one parent at the same time."""
     start_from: Literal["parent", "base"] = "parent"
@@ -162,6 +165,15 @@ class Plan(Value):
         return self
 
     @model_validator(mode="after")
+    def _first(self) -> "Plan":
+        if self.first_steps and self.start_from != "parent":
+            raise ValueError(
+                "first_steps makes the first version shorter than others, which are compared with "
+                'it where all begin with the same policy; set start_from = "parent", or leave it 0'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _apart(self) -> "Plan":
         if self.objective.metric in self.objective.protect:
             others = tuple(one for one in self.objective.protect if one != self.objective.metric)
@@ -187,8 +199,14 @@ class Plan(Value):
 
     @property
     def rollouts(self) -> int:
-        """What every version may draw in training, as many as the first."""
+        """What every version may draw in training, but for a short first one."""
         return self.recipe.steps * self.recipe.tasks * self.recipe.group
+
+    @property
+    def spared(self) -> int:
+        """What a short first version does not draw of that."""
+        steps = max(0, self.recipe.steps - self.first_steps) if self.first_steps else 0
+        return steps * self.recipe.tasks * self.recipe.group
 
     @property
     def designs(self) -> bool:

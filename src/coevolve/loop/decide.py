@@ -13,6 +13,7 @@ from coevolve.evaluation.gate import (
     change_of,
     changes_of,
     higher,
+    luck,
     no_worse_than_best,
     root,
 )
@@ -23,6 +24,9 @@ from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
 from coevolve.store.paths import version_place
 from coevolve.store.phases import Beside, Best, Gate, Scores
+
+Ranked = tuple[int, float, int]
+"""Generation, rate on the gate, and number of a version."""
 
 
 def decide(run: Run, versions: Sequence[Version]) -> None:
@@ -132,15 +136,15 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
     )
     kept = found.verdict in ("kept", "root")
     if run.plan.accept == "no worse":
-        among = [(lineage.score(one), one.number) for one in lineage.strongest]
-        among += [(scores.mean(metric), version.number)] if kept else []
+        among = [
+            (one.version.generation, lineage.score(one), one.number) for one in lineage.strongest
+        ]
+        among += [(version.generation, scores.mean(metric), version.number)] if kept else []
         if not among:
             return Best(version=None, words=f"no version was kept; {untrained}")
-        rate, number = (
-            max(among) if run.plan.gate.on else among[-1]
-        )  # the newest where all are kept
-        which = f"version {number} is the best of {len(among)} that were kept, with {rate:.1%}"
-        return Best(version=number, words=f"{which}; {untrained}")
+        which = handed_out(run, among) if run.plan.gate.on else max(among)
+        words = f"version {which[2]} of {len(among)} that were kept, with {which[1]:.1%}"
+        return Best(version=which[2], words=f"{words}; {untrained}")
     ranked = [
         (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.words)
         for one in lineage.strongest
@@ -159,6 +163,16 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         score, number, _, beside_words = ranked[0]
         words += f"; version {number}, the strongest with {-score:.1%}: {beside_words}"
     return Best(version=None, words=words)
+
+
+def handed_out(run: Run, among: Sequence[Ranked]) -> Ranked:
+    """The newest of the versions that were kept, since training went on; an older one where it is
+    ahead by more than luck."""
+    newest, strongest = max(among), max(among, key=lambda one: one[1])
+    ahead = change_of(
+        run.gate(newest[2]), run.gate(strongest[2]), run.plan.seed, run.plan.objective.metric
+    )
+    return newest if ahead.mean <= luck(ahead, len(among)) else strongest
 
 
 def side(run: Run, health: Health, number: int | None) -> Side:

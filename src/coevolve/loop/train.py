@@ -63,8 +63,9 @@ class Job(Value):
     @property
     def recipe(self) -> Recipe:
         found = equal(self.plan, self.harness.recipe, self.paid)
-        steps = min(found.steps, self.plan.backtest.steps) if self.branch else found.steps
-        return found.model_copy(update={"steps": steps})
+        first = self.plan.first_steps if self.number == 0 else 0
+        most = self.plan.backtest.steps if self.branch else first or found.steps
+        return found.model_copy(update={"steps": min(found.steps, most)})
 
 
 class Branched(Value):
