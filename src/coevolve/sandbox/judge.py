@@ -77,7 +77,7 @@ class Program:
             return DEAD.model_copy(update={"stop": stopped}), ""
         except (Gone, ValueError, IndexError, OverflowError):
             self.alive = False
-            return DEAD, ""
+            return DEAD.model_copy(update={"stop": "memory" if self.meter.full else "killed"}), ""
         texts, at = [], 0
         for size in sizes:
             texts.append(data[at : at + size].decode("utf-8", "replace"))

@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from coevolve.sandbox.group import Group
 from coevolve.sandbox.limits import Limits, Stop
 
 LOOK_S = 0.03
@@ -28,8 +29,10 @@ class Over(Exception):
 class Meter:
     """Watches one sandbox; `runs` of a program have had a processor limit each."""
 
-    def __init__(self, root: int, walled: bool, limits: Limits) -> None:
-        self.root, self.limits = root, limits
+    def __init__(self, root: int, walled: bool, limits: Limits, group: Group | None = None) -> None:
+        self.root, self.limits, self.group = root, limits, group
+        if group:
+            group.limit((limits.memory_mb + OWN_MB) << 20)
         self.space = f"/proc/{root}/root/tmp" if walled else ""
         """The sandbox's files, as seen from outside."""
         self.runs = 1
@@ -38,10 +41,21 @@ class Meter:
 
     @property
     def cpu_s(self) -> float:
-        return (self.lost + self.latest) / TICKS
+        counted = (self.lost + self.latest) / TICKS
+        return max(counted, self.group.cpu_s) if self.group else counted
+
+    @property
+    def full(self) -> bool:
+        """Whether the kernel has ended it for want of memory."""
+        with suppress(OSError):  # it is gone: what was last seen holds
+            if self.group:
+                self.group.look()
+        return bool(self.group and self.group.full)
 
     def look(self) -> None:
         """Raise `Over` where a limit is passed."""
+        if self.full:
+            raise Over("memory")
         files, size = self.held()
         if files > self.limits.files:
             raise Over("output")

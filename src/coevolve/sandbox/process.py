@@ -23,8 +23,9 @@ from typing import Any
 from coevolve.core.errors import SandboxError, UserError
 from coevolve.sandbox import bubblewrap, seccomp
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
+from coevolve.sandbox.group import Group, enclose
 from coevolve.sandbox.limits import Limits
-from coevolve.sandbox.meter import LOOK_S, Meter
+from coevolve.sandbox.meter import LOOK_S, Meter, relatives
 
 LEFT_OUT = "from coevolve"
 ABOVE = 100
@@ -172,10 +173,12 @@ class Worker:
         self.channel = Channel(self.process.stdin.fileno(), self.process.stdout.fileno())
         self.errors = self.process.stderr.fileno()
         self.handle = -1
+        self.group: Group | None = None
         try:
             self.channel.write(code(), time.monotonic() + START_S)
             self.inner = self.find(heard) if self.walled else self.process.pid
             self.handle = os.pidfd_open(self.inner)
+            self.group = enclose(relatives(self.process.pid))  # it waits for its job
         except (OSError, Gone, Late):
             problem = self.said()
             self.end()
@@ -222,7 +225,7 @@ class Worker:
 
     def meter(self, limits: Limits) -> Meter:
         """What watches this worker, and all that it starts."""
-        return Meter(self.inner, self.walled, limits)
+        return Meter(self.inner, self.walled, limits, self.group)
 
     def kill(self) -> None:
         """Kill the worker and with it everything that lives in its tree."""
@@ -250,6 +253,8 @@ class Worker:
         os.close(self.reported)
         if self.handle >= 0:
             select.select([self.handle], [], [], START_S)  # until the whole tree is gone
+        if self.group:
+            self.group.end()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe:
                 pipe.close()

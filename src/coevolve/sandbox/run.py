@@ -60,6 +60,7 @@ def run(
             raise SandboxError(f"a sandbox ended before its job began{worker.said()}") from None
     finally:
         code, cpu_s = worker.end()
+    stop = stop or ("memory" if meter.full else None)
     cpu_s = max(cpu_s, meter.cpu_s)
     output, errors = (text.decode("utf-8", "replace") for text in texts.values())
     code = 128 - code if code > 128 else code
