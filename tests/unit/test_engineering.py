@@ -340,6 +340,13 @@ def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
     assert proposal.patch.value == pytest.approx(tasks[0].data["design"])
 
 
+def test_what_changes_hardly_anything_is_not_proposed(tasks):
+    view = view_of(tasks[0])
+    policy = Fluent(table.write(view, view.incumbent))
+    (proposal,) = TaughtEngineer("policy", policy).propose(view, 0)
+    assert (proposal.patch, proposal.failure) == (None, "")
+
+
 def test_a_taught_engineer_without_a_readable_answer_has_failed(tasks):
     (proposal,) = TaughtEngineer("policy", Fluent("size3 up")).propose(view_of(tasks[0]), 0)
     assert proposal.failure

@@ -7,6 +7,7 @@ from coevolve.core.rollout import Message
 from coevolve.core.seeds import derive
 from coevolve.engineering import table
 from coevolve.engineers.base import View, change_knobs
+from coevolve.engineers.reach import worth_a_trial
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Policy, Prompt, Sampling, tokens, turns
 
@@ -14,6 +15,7 @@ MOST_TOKENS = 128
 ANSWERS = 16
 """One answer of a small model is noisy; the middle of so many is not."""
 TEMPERATURE = 0.7
+ENOUGH = "The tasks are about as they should be."
 
 
 class TaughtEngineer:
@@ -46,4 +48,6 @@ class TaughtEngineer:
             words = answers[0].text[:1_000]
             return [Proposal(failure=failure, words=words).model_copy(update=took)]
         values = table.middle(view, designs)
+        if not worth_a_trial(view.incumbent, view.space.project(values, base=view.incumbent)):
+            return [Proposal(words=ENOUGH).model_copy(update=took)]
         return [change_knobs(values, table.write(view, values)).model_copy(update=took)]

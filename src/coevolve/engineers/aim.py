@@ -5,12 +5,9 @@ leads from kind to kind. Invariant: no share goes to tasks that nothing can be l
 nothing else is known.
 """
 
-from collections.abc import Iterator
-
-from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import View
 from coevolve.engineers.baselines import learnability
-from coevolve.engineers.reach import variation
+from coevolve.engineers.reach import worth_a_trial
 from coevolve.engineers.signals import Ruling, Signal, counted, signals, standing
 from coevolve.store.cells import pooled
 
@@ -20,8 +17,6 @@ ENOUGH = 16
 """Rollouts below which nothing is concluded, and tasks of which a statistic is not taken over."""
 EVEN = 0.2
 """Part of each group that goes by learnability, over all kinds that are known."""
-LEAST = 0.1
-"""Part of a group of shares, or of a knob's range, below which a change is not worth a trial."""
 SHARE = "share of"
 """How the units of knobs begin whose statistic is their own value."""
 
@@ -48,18 +43,9 @@ def aim(view: View, seed: int) -> Ruling:
         if knob and not knob.group and knob.unit.startswith(SHARE) and found_value.n >= ENOUGH:
             knobs[name] = min(max(found_value.value, knob.low), knob.high)
     after = view.space.project(knobs, base=view.incumbent)
-    if not any(moved >= LEAST for moved in moves(view.incumbent, after)):
+    if not worth_a_trial(view.incumbent, after):
         return {}, "The tasks are those of the target already, where it is alive."
     return knobs, f"Shares of the target, where it is alive: {'; '.join(lines) or 'no change'}."
-
-
-def moves(before: Knobs, after: Knobs) -> Iterator[float]:
-    """How far every group of shares, and every other knob in use, goes."""
-    for members in before.space.groups.values():
-        yield variation(members, before, after)
-    for knob in after.in_use():
-        if not knob.group:
-            yield abs(after[knob.name] - before[knob.name]) / (knob.high - knob.low)
 
 
 def wanted(view: View, found: list[Signal]) -> dict[str, float]:

@@ -17,6 +17,8 @@ from coevolve.store.cells import Cell, pooled
 TOLERANCE = 1e-9
 STEP = 0.3
 """A step is at most this part of a range, however far knobs may move by other means."""
+LEAST = 0.1
+"""Part of a group of shares, or of a knob's range, below which a change is not worth a trial."""
 RARE = 0.25
 """Part of an even share below which a kind is hardly trained on."""
 
@@ -139,6 +141,17 @@ def limited(centre: Knobs, wanted: Knobs, reach: float) -> dict[str, float]:
 def variation(members: list[str], before: Mapping[str, float], after: Mapping[str, float]) -> float:
     """How much of a group of shares changes hands."""
     return math.fsum(abs(after[name] - before[name]) for name in members) / 2
+
+
+def worth_a_trial(before: Knobs, after: Knobs) -> bool:
+    """Whether any group of shares, or other knob in use, goes far enough to be told from noise."""
+    groups = (variation(members, before, after) for members in before.space.groups.values())
+    plain = (
+        abs(after[knob.name] - before[knob.name]) / (knob.high - knob.low)
+        for knob in after.in_use()
+        if not knob.group
+    )
+    return any(moved >= LEAST for moved in (*groups, *plain))
 
 
 def within(knobs: Knobs, centre: Knobs, reach: float) -> bool:
