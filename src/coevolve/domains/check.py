@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
+from operator import contains
 from typing import NamedTuple
 
 from coevolve.core.seeds import derive
@@ -210,13 +211,16 @@ def verify_twice(domain: Domain, tasks: list[Task]) -> str:
 
 def no_leak(domain: Domain, tasks: list[Task]) -> str:
     """A short solution may happen to stand in a prompt; that of one task in ten may not."""
-    for style in domain.styles:
-        for answer_style in domain.styles:
-            leaks = sum(
-                domain.oracle(task, answer_style)
-                in "\n".join(message.content for message in domain.prompt(task, style))
-                for task in tasks
-            )
+    texts = {
+        style: [
+            "\n".join(message.content for message in domain.prompt(task, style)) for task in tasks
+        ]
+        for style in domain.styles
+    }
+    for answer_style in domain.styles:
+        solutions = [domain.oracle(task, answer_style) for task in tasks]
+        for style, prompts in texts.items():
+            leaks = sum(map(contains, prompts, solutions))
             expect(
                 leaks <= len(tasks) // 10,
                 f"style {style}: {leaks} of {len(tasks)} prompts hold the solution",

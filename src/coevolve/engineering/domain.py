@@ -27,13 +27,16 @@ from coevolve.engineering import lessons, table
 from coevolve.engineering.oracle import best_design
 from coevolve.engineering.trainee import Trainee, gain, kinds, tied
 from coevolve.engineers.base import Past, View, proposal_of
+from coevolve.engineers.context import VARIANTS
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply, edited, variation
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.policies.form import Unusable, only_object, read_answer
 from coevolve.store.cells import Cell
 
-STYLES = ("chat", "table")
+STYLES = ("chat", "table", *VARIANTS)
+"""In the words of a run, answered with edits; the table of small models; the modules of one of the
+paper's variants, answered with a whole configuration."""
 HALF, WHOLE = 0.5, 0.95
 """Shares of that gain that a valid and an optimal answer bring at least."""
 WORST = -0.5
@@ -151,14 +154,15 @@ class EngineeringDomain:
         return in_chunks(make, count, workers, CHUNK)
 
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
-        view = view_of(task)
-        if self.style(style) == "table":
+        view, style = view_of(task), self.style(style)
+        if style == "table":
             return (Message(role="user", content=table.prompt(view)),)
-        return messages(view, ("V6",))
+        return messages(view, (style,), "whole") if style in VARIANTS else messages(view, ("V6",))
 
     def schema(self, style: str) -> str | None:
-        """In plain words a model is held to edits of knobs that exist, as it is in a run."""
-        if self.style(style) == "table":
+        """In plain words a model is held to edits of knobs that exist, as it is in a run; what is
+        taught on lessons has learned its form."""
+        if self.style(style) != "chat":
             return None
         return schema("edits", tuple(space_of(self.target).knobs))
 

@@ -1,0 +1,101 @@
+"""What the modules of paper 1 are worth to a language model that has learned to read them.
+
+    python benchmarks/prose.py --folder F [--policy smollm2] [--variant V1 --variant V6] [--json F]
+
+Teaches a copy of the model on lessons in every variant (`coevolve train warm`), and asks each copy,
+and the model as it came, with every variant (`coevolve evaluate`, lessons that none has seen): mean
+share of what the best design would gain. What is found in the folder goes on, or is only read.
+Wants a GPU; `--at-once` copies are taught and asked side by side.
+"""
+
+import argparse
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from command import coevolve
+from rich.console import Console
+from rich.table import Table
+
+from coevolve.engineers.context import VARIANTS
+
+MOST_TOKENS = 640
+KEEP = ("n", "mean_reward", "mean_reward_interval", "valid", "failures", "mean_prompt_tokens")
+UNTAUGHT = "untaught"
+
+
+def taught(variant: str, policy: str, folder: Path, recipe: list[str]) -> str:
+    """The model after lessons in a variant."""
+    settings = [word for setting in recipe for word in ("-r", setting)]
+    stage = folder / variant
+    coevolve(
+        "train", "warm", "-p", policy, "-d", "engineering", "--style", variant, "-o", str(stage),
+        *settings,
+    )  # fmt: skip
+    return str(stage / "policy")
+
+
+def asked(name: str, policy: str, variant: str, count: int, folder: Path) -> dict[str, Any]:
+    """What a model answers to lessons in a variant."""
+    file = folder / f"{name}-{variant}-{count}.json"
+    if not file.exists():
+        found = coevolve(
+            "evaluate", "-p", policy, "-d", "engineering", "--style", variant, "--split", "dev",
+            "--count", str(count), "--temperature", "0", "--max-tokens", str(MOST_TOKENS),
+        )  # fmt: skip
+        file.write_text(json.dumps({key: found[key] for key in KEEP}))
+    return {"taught": name, "asked": variant, **json.loads(file.read_text())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--policy", default="smollm2", help="A model that can be trained.")
+    parser.add_argument("--variant", action="append", choices=list(VARIANTS))
+    parser.add_argument("--recipe", "-r", action="append", default=[], help="As of `train warm`.")
+    parser.add_argument("--lessons", type=int, default=100, help="Asked of each.")
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    variants = arguments.variant or [name for name in VARIANTS if name != "V6-cases"]
+    folder: Path = arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(arguments.at_once) as pool:
+        policies = dict(
+            zip(
+                variants,
+                pool.map(
+                    lambda one: taught(one, arguments.policy, folder, arguments.recipe), variants
+                ),
+                strict=True,
+            )
+        ) | {UNTAUGHT: arguments.policy}
+        pairs = [(name, variant) for name in policies for variant in variants]
+        rows = list(
+            pool.map(
+                lambda pair: asked(pair[0], policies[pair[0]], pair[1], arguments.lessons, folder),
+                pairs,
+            )
+        )
+    table = Table(title=f"taught on (rows), asked with: mean reward, n {arguments.lessons}")
+    for heading in ("taught on", *variants):
+        table.add_column(heading)
+    for name in policies:
+        own = [row for row in rows if row["taught"] == name]
+        table.add_row(name, *(words(row) for row in own))
+    Console().print(table)
+    if arguments.json:
+        facts = {"policy": arguments.policy, "recipe": arguments.recipe, "results": rows}
+        arguments.json.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def words(row: dict[str, Any]) -> str:
+    low, high = row["mean_reward_interval"]
+    return f"{row['mean_reward']:.2f} [{low:.2f}, {high:.2f}]"
+
+
+if __name__ == "__main__":
+    main()
