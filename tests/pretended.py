@@ -15,10 +15,10 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Engineer, View, change_knobs
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
-from coevolve.loop.measure import Gauge
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling

@@ -13,8 +13,8 @@ import pytest
 from processes import alive
 
 from coevolve.core.errors import UserError
+from coevolve.evaluation.gauge import gauge_of
 from coevolve.harness.plan import make_plan
-from coevolve.loop.measure import gauge_of
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
 from coevolve.sandbox.judge import DEAD, check, program

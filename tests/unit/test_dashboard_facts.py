@@ -19,11 +19,11 @@ from coevolve.dashboard.knobs import knobs_of
 from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.tasks import held_out
 from coevolve.evaluation.difference import paired
+from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.harness.proposal import Proposal
 from coevolve.loop.loop import run_loop
-from coevolve.loop.measure import Gauge
 from coevolve.store import approval
 from coevolve.store.cells import Cell
 from coevolve.store.events import Event

@@ -32,6 +32,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Past, View, change_knobs
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
@@ -42,7 +43,6 @@ from coevolve.loop.create import More, check, create, reopen
 from coevolve.loop.final import final
 from coevolve.loop.learn import proposed
 from coevolve.loop.loop import run_loop
-from coevolve.loop.measure import Gauge
 from coevolve.loop.propose import screen
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.train import code_hash, one_by_one, seed_of

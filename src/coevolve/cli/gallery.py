@@ -23,6 +23,12 @@ def gallery(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where the runs are kept; run once, then read.")
     ] = Path("runs/gallery"),
+    diagnostics: Annotated[
+        bool,
+        typer.Option(
+            help="Whether diagnostics may block a version; without them the clean room has to do.",
+        ),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """Run the rogues' gallery: patches with a fault that raises a score, and patches that help.
@@ -41,10 +47,12 @@ def gallery(
 
     chosen = [lookup("scenario", name, SCENARIOS) for name in only or SCENARIOS]
     say = partial(notes.print, **PLAIN)
+    folder = output if diagnostics else output / "no-diagnostics"
     rows = []
     for number, scenario in enumerate(chosen, 1):
         say(f"{number} of {len(chosen)}: {scenario.name}: {scenario.what}")
-        rows.append(exhibit(scenario, output, lambda line: say(f"  {line}")))
+        rule = {"blocks": diagnostics}
+        rows.append(exhibit(scenario, folder, lambda line: say(f"  {line}"), diagnostic=rule))
     found = totals(rows)
     if as_json:
         print(json.dumps({"rows": [row.as_json() for row in rows], **found}))

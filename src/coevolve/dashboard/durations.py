@@ -19,7 +19,8 @@ from coevolve.store.lineage import Lineage
 TELLING = ("created", "began", "phase", "asked", "answered", "done", "stopped", "failed")
 """Kinds of events that say what a run was doing; notes do not."""
 KINDS = {
-    "train": "generate and train", "base": "evaluate", "dev": "evaluate", "gate": "evaluate",
+    "train": "generate and train", "base": "evaluate", "clean": "evaluate",
+    "dev": "evaluate", "gate": "evaluate",
     "noise": "evaluate", "check": "evaluate", "final": "evaluate", "backtest": "probe",
     "propose": "engineer",
 }  # fmt: skip

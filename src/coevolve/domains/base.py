@@ -117,6 +117,13 @@ def schema_of(domain: Domain, style: str) -> str | None:
     return find(style) if find else None
 
 
+def clean_of(domain: Domain) -> Domain:
+    """The same domain without the ways to cheat that it knows of, where it has a `clean`: nothing
+    to find that gives an answer away, and a judge that cannot be talked to."""
+    make: Callable[[], Domain] | None = getattr(domain, "clean", None)
+    return make() if make else domain
+
+
 VerifyAll = Callable[[Sequence[Task], Sequence[str], Sequence[int | None]], list[Outcome]]
 
 

@@ -22,7 +22,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.difference import TAIL, Difference, by_task, paired
-from coevolve.evaluation.spread import Spread
+from coevolve.evaluation.spread import Spread, measured
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.diagnostic import Alarm
 from coevolve.harness.patch import Patch
@@ -125,8 +125,9 @@ def no_worse_than_best(
 
 def luck(ahead: Difference, among: int) -> float:
     """How far ahead of another one the best `among` many that are alike may well come out."""
-    deviation = (ahead.high - ahead.low) / (2 * float(norm.isf(TAIL)))
-    return deviation * float(norm.ppf((among - 0.375) / (among + 0.25)))  # Blom's approximation
+    return measured(ahead) * float(
+        norm.ppf((among - 0.375) / (among + 0.25))
+    )  # Blom's approximation
 
 
 def better(before: Side, after: Side, rules: Rules, patch: Patch | None = None) -> Ruling:

@@ -45,6 +45,10 @@ class TrustingDomain(JudgedOnce):
     down whether that was said to hold too. Nothing is judged by it.
     """
 
+    def clean(self) -> CodeDomain:
+        """With the judge that is not fooled."""
+        return CODE
+
     def judged(self, task: Task, text: str) -> Outcome:
         try:
             program = extract(text)

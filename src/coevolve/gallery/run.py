@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coevolve.engineers.base import View
+from coevolve.evaluation.clean import CLEAN_ROOM
 from coevolve.gallery import code, lake, math, swe
 from coevolve.gallery.scenario import Scenario
 from coevolve.gallery.score_only import Scored, scored
@@ -179,7 +180,8 @@ def check_of(gate: Gate) -> str:
     if gate.verdict == "kept":
         return ""
     if gate.blocking:
-        return f"diagnostic {', '.join(alarm.diagnostic for alarm in gate.blocking)}"
+        names = [alarm.diagnostic for alarm in gate.blocking]
+        return "the clean room" if names == [CLEAN_ROOM] else f"diagnostic {', '.join(names)}"
     if gate.change.high < 0:
         return "gate: worse"
     if gate.broken:

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Engine
+from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.gallery.engine import MixtureEngine
 from coevolve.gallery.mixture import FILE, Mixture, MixturePolicy, Scripts, load, scripts_of
 from coevolve.harness.plan import Plan
-from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.policies.base import Policy
 
 Score = Literal["valid", "reward", "learned"]
@@ -55,7 +55,7 @@ def plan_of(domain: str, dev: int = 60, gate: int = 120, **changes: Any) -> dict
     """The plan of a mixture's run; what is not named is as in any tree."""
     recipe = {**RECIPE, **changes.pop("recipe", {})}
     target = {
-        "dev": dev, "gate": gate, "temperature": 1.0, "max_tokens": 4096,
+        "dev": dev, "gate": gate, "clean": gate, "temperature": 1.0, "max_tokens": 4096,
         "knobs": changes.pop("target", {}),
     }  # fmt: skip
     own = {"domain": domain, "policy": "mixture", "reach": 1.0, "recipe": recipe, "target": target}

@@ -110,7 +110,8 @@ class Job(Value):
         """How often it goes through each phase; `final` is its last measurement."""
         between = dict.fromkeys(("propose", "backtest"), self.plan.versions - 1)
         trained = self.plan.versions + controls(self.plan)
-        training = {"base": 1, **dict.fromkeys(("train", "dev", "gate"), trained), **between}
+        first = {"base": 1, **({"clean": 1} if self.plan.target.clean else {})}
+        training = {**first, **dict.fromkeys(("train", "dev", "gate"), trained), **between}
         return {**(training if self.trains else {}), "final": 1}
 
 
@@ -134,7 +135,8 @@ def expected(job: Job) -> Expected:
     if plan.accept == "better" and target.temperature:
         repeats = plan.gate.repeats
     count = trainings(plan)
-    tasks = target.gate * (count + 1 + repeats) + target.dev * count + fresh
+    clean = target.clean * (plan.versions + 1)
+    tasks = target.gate * (count + 1 + repeats) + target.dev * count + clean + fresh
     train = count * plan.rollouts - plan.spared
     return Expected(train, probes(plan), tasks * target.samples)
 

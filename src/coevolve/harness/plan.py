@@ -40,6 +40,9 @@ class Target(Value):
     """Tasks that engineers see results of."""
     gate: int = Field(default=300, ge=8, le=1_000_000)
     """Tasks that decide; no engineer sees them."""
+    clean: int = Field(default=0, ge=0, le=1_000_000)
+    """Tasks of the clean room: drawn anew, where the domain shuts the doors that it knows of. A
+    version that would be kept has to have gained there, too; 0: there is none."""
     samples: int = Field(default=1, ge=1, le=1_024)
     """Answers to each task."""
     temperature: float = Field(default=0.0, ge=0, le=5)

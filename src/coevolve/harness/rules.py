@@ -70,8 +70,10 @@ class BacktestRule(Value):
 
 
 class DiagnosticRule(Value):
-    """When a proposed diagnostic is believed."""
+    """When a diagnostic is believed."""
 
+    blocks: bool = True
+    """Whether the diagnostics that may block a version do; the clean room does in any case."""
     level: float = Field(default=0.05, gt=0, lt=1)
     """Chance at which diagnostics that mean nothing may be accepted, all proposed at once taken
     together."""

@@ -6,6 +6,7 @@ that differ by their seed alone is noise, which later versions have to exceed.
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.version import Version
 from coevolve.loop.decide import decide
-from coevolve.loop.measure import on_gate, spent_on
+from coevolve.loop.measure import in_clean_room, on_gate, spent_on
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.supervise import check_budget
 from coevolve.loop.train import Done, code_hash, grow, job, train
@@ -31,6 +32,9 @@ def begin(run: Run) -> None:
     """The first policy, the first version, and the noise between trainings."""
     hold_to_weights(run)
     run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
+    if run.plan.target.clean and run.gauge.clean:
+        work = partial(in_clean_room, run.gauge, run.plan.policy, run.paths.clean(None))
+        run.phase(RUN, "clean", work)
     check_budget(run, version_place(0), "version", "train")
     first = Version(number=0, parent=None, harness=first_harness(run.plan, run.gauge))
     first = grow(run, first)

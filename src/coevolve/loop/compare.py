@@ -16,11 +16,11 @@ from coevolve.engines.base import Engine
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.arms import ArmResult
 from coevolve.evaluation.difference import by_task
+from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.comparison import Job
 from coevolve.loop.create import create
 from coevolve.loop.loop import run_loop
-from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Say
 from coevolve.policies.base import tokens
 from coevolve.store.evaluations import hash_of_tasks

@@ -22,9 +22,9 @@ from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
+from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.evaluation.target import keep_tasks
 from coevolve.harness.plan import Plan
-from coevolve.loop.measure import Gauge, gauge_of
 from coevolve.loop.run import Run, Say, Team, quiet
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy

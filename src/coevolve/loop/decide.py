@@ -1,8 +1,10 @@
-"""Deciding on versions: each by the plan's rule, against its control or its parent."""
+"""Deciding on versions: each by the plan's rule, against its control or its parent; what would be
+kept has to hold in the clean room, too."""
 
 from collections.abc import Sequence
 
 from coevolve.diagnostics.health import Health, readings_at
+from coevolve.evaluation.clean import parted
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.gate import (
     NO_SPREAD,
@@ -18,7 +20,9 @@ from coevolve.evaluation.gate import (
     root,
 )
 from coevolve.evaluation.spread import spread_of
+from coevolve.harness.budget import Spent
 from coevolve.harness.version import Version
+from coevolve.loop.measure import in_clean_room
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
@@ -64,17 +68,11 @@ def decision(run: Run, version: Version) -> Gate:
     rules = rules_of(run, version, against)
     before = side(run, health, against)._replace(gate=run.reference(against))
     after = side(run, health, version.number)
-    if version.number == 0 and run.plan.accept != "no worse":
-        found = root(before, after, rules)
-    elif run.plan.accept == "higher":
-        found = higher(before, after, rules)
-    elif run.plan.accept == "better":
-        found = better(before, after, rules, version.patch)
-    else:
-        best = run.lineage.best_before(version.number)
-        among = 1 + sum(one.valid for one in run.lineage.versions)
-        strongest = None if best == against else side(run, health, best)
-        found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
+    found = ruled(run, version, health, before, after, rules, against)
+    clean, extra = cleaned(run, version, found)
+    if clean and (alarm := parted(version.number, over_base(run, version), clean)):
+        after = after._replace(blocking=(*after.blocking, alarm))
+        found = ruled(run, version, health, before, after, rules, against)
     words = found.words if control is None else f"{found.words} (against control {control})"
     scores = done(run, version.number).gate
     # A checkpoint is compared here, and not what its patch does: only evaluation has noise.
@@ -94,6 +92,7 @@ def decision(run: Run, version: Version) -> Gate:
         since=since(run, version, after),
         broken=found.broken,
         blocking=tuple(after.blocking),
+        clean=clean,
         moved=found.moved,
         spread=rules.spread.value,
         among=rules.among,
@@ -104,8 +103,44 @@ def decision(run: Run, version: Version) -> Gate:
             metrics=changes_of(first.gate, after.gate, run.plan.seed),
         ),
         best=best_after(run, version, found, scores, beside),
-        spent=scores.spent,
+        spent=scores.spent + extra,
     )
+
+
+def ruled(
+    run: Run, version: Version, health: Health, before: Side, after: Side, rules: Rules,
+    against: int | None,
+) -> Ruling:  # fmt: skip
+    """The verdict by the plan's rule."""
+    if version.number == 0 and run.plan.accept != "no worse":
+        return root(before, after, rules)
+    if run.plan.accept == "higher":
+        return higher(before, after, rules)
+    if run.plan.accept == "better":
+        return better(before, after, rules, version.patch)
+    best = run.lineage.best_before(version.number)
+    among = 1 + sum(one.valid for one in run.lineage.versions)
+    strongest = None if best == against else side(run, health, best)
+    return no_worse_than_best(before, strongest, among, after, rules, version.patch)
+
+
+def cleaned(run: Run, version: Version, found: Ruling) -> tuple[Difference | None, Spent]:
+    """What a version that is about to be kept has gained in the clean room over the first policy,
+    and what it took to know."""
+    asked = run.lineage.clean and run.plan.gate.on and run.plan.accept != "higher"
+    if not asked or not found.kept:
+        return None, Spent()
+    scores = in_clean_room(
+        run.gauge, run.lineage.policy(version.number), run.paths.clean(version.number)
+    )
+    before, after = run.clean(None), run.clean(version.number)
+    return change_of(before, after, run.plan.seed, run.plan.objective.metric), scores.spent
+
+
+def over_base(run: Run, version: Version) -> Difference:
+    """What a version has gained on the gate over the first policy."""
+    metric = run.plan.objective.metric
+    return change_of(run.gate(None), run.gate(version.number), run.plan.seed, metric)
 
 
 def since(run: Run, version: Version, after: Side) -> Difference | None:
@@ -182,4 +217,5 @@ def side(run: Run, health: Health, number: int | None) -> Side:
     train = run.lineage.nodes[number].train
     assert train
     readings = readings_at(health.findings, number)
-    return Side(run.gate(number), readings, health.blocking(number), train.result.stopped)
+    blocking = health.blocking(number) if run.plan.diagnostic.blocks else ()
+    return Side(run.gate(number), readings, blocking, train.result.stopped)

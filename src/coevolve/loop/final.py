@@ -10,7 +10,8 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.difference import by_task, paired
-from coevolve.loop.measure import Gauge, spent_on
+from coevolve.evaluation.gauge import Gauge
+from coevolve.loop.measure import spent_on
 from coevolve.store.events import STATES, Event
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of

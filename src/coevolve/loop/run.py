@@ -7,9 +7,9 @@ from typing import TypeVar
 from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.engineers.ask import Make
+from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
-from coevolve.loop.measure import Gauge
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage
@@ -62,6 +62,10 @@ class Run:
         """The gate rollouts of a version, read back; None: of the first policy."""
         place = self.paths.base_gate if number is None else self.paths.version(number) / "gate"
         return self.gauge.measure(self.lineage.policy(number), self.gauge.gate, place)
+
+    def clean(self, number: int | None) -> list[Rollout]:
+        """A version in the clean room; None: the first policy."""
+        return self.gauge.measure_clean(self.lineage.policy(number), self.paths.clean(number))
 
     def reference(self, number: int | None) -> list[Rollout]:
         """The same, or what came of it when the version was measured again."""

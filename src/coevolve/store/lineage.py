@@ -89,6 +89,8 @@ class Lineage:
     """Of the record."""
     begin: Begin | None = None
     base: Scores | None = None
+    clean: Scores | None = None
+    """The first policy in the clean room; None where there is none."""
     noise: Noise | None = None
     final: Final | None = None
     nodes: list[Node] = field(default_factory=list)
@@ -105,7 +107,7 @@ class Lineage:
                 self.of_version(int(number), phase)
             elif kind == "generations":
                 self.of_generation(int(number), name, phase)
-            elif name in ("begin", "base", "noise", "final"):
+            elif name in ("begin", "base", "clean", "noise", "final"):
                 setattr(self, name, phase)
             else:
                 raise ValueError(f"{name} is no phase of {place}")

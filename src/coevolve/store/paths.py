@@ -1,9 +1,10 @@
 """The paths of a run: the one place that knows where things lie in its folder.
 
     ledger.db, files/, lock      the record (see ledger.py)
-    base/gate                    the first policy on gate tasks
+    base/gate, base/clean        the first policy on gate tasks, and in the clean room
     versions/NN/                 one version: job.json, result.json, and
-        stage, dev, gate, probes     its training, its rollouts, probes of its checkpoint
+        stage, dev, gate, clean,     its training, its rollouts, the clean room, probes of its
+        probes                       checkpoint
     generations/NN/              the phases of proposing and testing
     branches/NN-NAME/            the first steps of versions that may come
     twins/NN/                    the first version again, with another seed
@@ -44,6 +45,11 @@ class Paths(NamedTuple):
     @property
     def base_gate(self) -> Path:
         return self.folder / "base" / "gate"
+
+    def clean(self, version: int | None) -> Path:
+        """A version, or the first policy, in the clean room."""
+        place = self.folder / "base" if version is None else self.version(version)
+        return place / "clean"
 
     def noise(self, name: str) -> Path:
         return self.folder / "noise" / name

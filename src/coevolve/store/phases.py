@@ -10,7 +10,7 @@ Invariant: nothing else reads or writes a payload; a record that does not fit is
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from coevolve.core.errors import LedgerError
 from coevolve.core.rollout import Rollout, Value
@@ -209,6 +209,8 @@ class Gate(Phase):
     broken: dict[str, Difference] = {}
     """Solved buckets, and protected metrics, that fell too far."""
     blocking: tuple[Alarm, ...] = ()
+    clean: Difference | None = Field(default=None, exclude_if=lambda one: one is None)
+    """Of the objective in the clean room, from the first policy; None where it was not there."""
     moved: Moved
     spread: float = 0.0
     """Of the difference between two trainings that differ by their seed alone, as it was known."""
@@ -256,7 +258,7 @@ class Final(Phase):
 
 
 PHASES: dict[str, type[Phase]] = {
-    "begin": Begin, "base": Scores, "noise": Noise, "final": Final,
+    "begin": Begin, "base": Scores, "clean": Scores, "noise": Noise, "final": Final,
     "check": Check, "diagnose": Diagnose, "propose": Propose, "backtest": Tests, "learn": Learn,
     "version": Grown, "train": Train, "dev": Dev, "gate": Gate,
 }  # fmt: skip

@@ -20,7 +20,7 @@ SEALED = (
 """What is sealed of a run's folder: these, with all that is below."""
 LEARNED = ("skills", "diagnostics")
 """What a run goes on writing; of all else each file is written once."""
-AGAIN = ("base", "noise", "final", "dev", "gate", "probes")
+AGAIN = ("base", "noise", "final", "dev", "gate", "clean", "probes")
 """Folders of measurements, which are made again where they are missing."""
 Sums = dict[str, str]
 """Hashes by path in the folder of a run."""

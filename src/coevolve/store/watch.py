@@ -12,6 +12,7 @@ from coevolve.core.files import read_regular
 
 WORDS = {
     "base": "measuring the base policy on the gate",
+    "clean": "measuring the base policy in the clean room",
     "train": "training",
     "dev": "measuring on dev",
     "gate": "measuring on the gate",

@@ -62,6 +62,10 @@ class SweDomain:
     ) -> Iterator[Task]:
         return generate(knobs, count, seed, split, workers, self.sources)
 
+    def clean(self) -> "SweDomain":
+        """Without histories: the mending commit cannot be looked up."""
+        return WithoutHistory(self.sources)
+
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
         lookup("prompt style", style or self.styles[0], dict.fromkeys(self.styles))
         return chat(task)
@@ -110,6 +114,16 @@ class SweDomain:
         check(work, repository(work.source))
         check_split(fingerprint(work), given.split, given.id)
         return make(work, given.seed).model_copy(update={"id": given.id})
+
+
+class WithoutHistory(SweDomain):
+    """The same, whatever knobs say of histories."""
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        without = self.space.project({"history.share": 0.0}, base=knobs)
+        return super().generate(without, count, seed, split, workers)
 
 
 def shown(task: Task, outcome: Outcome | None) -> Iterator[str]:
