@@ -30,6 +30,8 @@ FAST = {
     "over_filtered": "backtest",
     "bonus_for_all": "backtest",
     "fresh_bank": "",
+    "key_in_prompt": "the clean room",
+    "forgetting": "protected bucket",
 }
 """Scenarios of seconds, and what decides them."""
 SLOW = {
@@ -42,13 +44,26 @@ SLOW = {
     "exploration": "",
     "clear_issues": "",
     "learning_rate": "",
+    "answers_anywhere": "the clean room",
+    "examples_as_tests": "the clean room",
+    "verbose_reward": "backtest",
+    "luck": "gate: not beyond chance",
+    "easier_problems": "",
+    "faster_learning": "",
+    "no_filter": "",
+    "smaller_boards": "",
 }
+CHEATS = (
+    "history_leak", "test_tampering", "contamination", "key_in_prompt", "answers_anywhere",
+    "examples_as_tests",
+)  # fmt: skip
+"""Ways to a score without the skill."""
 
 
 def test_all_scenarios_are_tested_and_the_asked_for_faults_are_there() -> None:
     assert gallery_run.SCENARIOS.keys() == FAST.keys() | SLOW.keys()
-    assert sum(one.fault for one in gallery_run.SCENARIOS.values()) >= 9
-    assert sum(not one.fault for one in gallery_run.SCENARIOS.values()) >= 3
+    assert sum(one.fault for one in gallery_run.SCENARIOS.values()) >= 15
+    assert sum(not one.fault for one in gallery_run.SCENARIOS.values()) >= 8
 
 
 def check(name: str, folder: Path) -> None:
@@ -73,6 +88,14 @@ def test_a_scenario(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SLOW)
 def test_a_scenario_of_minutes(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHEATS)
+def test_the_clean_room_needs_no_diagnostic(name: str, tmp_path: Path) -> None:
+    off = {"blocks": False}
+    row = exhibit(gallery_run.SCENARIOS[name], tmp_path, lambda line: None, diagnostic=off)
+    assert row.ours.by == "the clean room", row.ours
 
 
 def small(name: str, **plan: object) -> Scenario:

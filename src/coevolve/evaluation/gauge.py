@@ -71,15 +71,17 @@ class Gauge:
 
     @cached_property
     def clean(self) -> list[Task]:
-        """The tasks of the clean room: drawn anew from the target, and none of those on the gate;
-        where it lists its tasks, the same ones behind shut doors."""
+        """The tasks of the clean room: drawn anew from the target. None of those on the gate is
+        among them, unless doors are shut that were open there."""
         room, chosen = clean_of(self.domain), self.plan.target
         if chosen.tasks:
             return [] if room is self.domain else self.gate[: chosen.clean]
         drawn = TargetTasks(room, chosen, self.plan.seed, self.find)
-        known = set(map(self.domain.fingerprint, self.gate))
         found = drawn.held_out(Split.GATE, chosen.clean, "clean room")
-        return [task for task in found if room.fingerprint(task) not in known]
+        if room is not self.domain:
+            return found
+        known = set(map(self.domain.fingerprint, self.gate))
+        return [task for task in found if self.domain.fingerprint(task) not in known]
 
     def measure_clean(self, checkpoint: str, folder: Path) -> list[Rollout]:
         """Attempts at every task of the clean room, in it."""

@@ -39,10 +39,20 @@ SCENARIOS: dict[str, Scenario] = {
         math.FILTERED,
         lake.BONUS,
         math.CONTAMINATION,
+        math.KEYS,
+        math.ANYWHERE,
+        math.VERBOSE,
+        code.SHOWN,
+        lake.FORGETTING,
+        lake.LUCKY,
         code.EXPLORING,
         math.BANK,
         swe.HINTS,
         lake.CALMER,
+        math.EASIER,
+        math.FASTER,
+        math.UNFILTERED,
+        lake.SMALLER,
     )
 }
 """Faults first, then gains."""
