@@ -15,7 +15,6 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Engineer, View, change_knobs
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
@@ -23,6 +22,7 @@ from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 from coevolve.policies.script import ScriptedPolicy
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import plan_of
 from coevolve.store.rollouts import write

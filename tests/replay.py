@@ -19,7 +19,6 @@ from coevolve.engineers.registry import make_engineer
 from coevolve.engineers.rules import RulesEngineer
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.plan import Plan, make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.recipe import Recipe
@@ -27,6 +26,7 @@ from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling
 from coevolve.policies.script import ScriptedPolicy
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, Node
 from coevolve.store.rollouts import write

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from coevolve.domains.base import Domain
 from coevolve.engineers.base import Engineer
 from coevolve.engines.base import Engine, Observe
-from coevolve.evaluation.gauge import gauge_of
 from coevolve.harness.plan import Plan, load_plan, make_plan
 from coevolve.loop.create import More, Own, create, reopen
 from coevolve.loop.final import final as open_test
 from coevolve.loop.loop import run_loop
 from coevolve.loop.run import Run, Say, quiet
+from coevolve.store.gauge import gauge_of
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import Paths

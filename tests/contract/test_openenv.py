@@ -31,13 +31,13 @@ from coevolve.domains.registry import get_domain, members
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Result, Stage
 from coevolve.evaluation.attempts import ask
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.plan import make_plan
 from coevolve.loop.loop import run_loop
 from coevolve.loop.run import Run
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Sampling
 from coevolve.policies.script import ScriptedPolicy
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 
 TESTS = Path(__file__).parents[1]

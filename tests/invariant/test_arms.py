@@ -21,11 +21,11 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.evaluation.arms import ArmResult, table
-from coevolve.evaluation.gauge import gauge_of
 from coevolve.harness.comparison import Comparison
 from coevolve.loop import compare as arms
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.store.files import WriterLock
+from coevolve.store.gauge import gauge_of
 from coevolve.store.jobs import give, result_of
 from coevolve.store.ledger import Ledger
 
@@ -159,7 +159,7 @@ class Wordy:
 def test_tokens_are_all_that_were_read_and_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coevolve.evaluation.gauge.get_policy", lambda *_, **__: (Wordy(), ""))
+    monkeypatch.setattr("coevolve.store.gauge.get_policy", lambda *_, **__: (Wordy(), ""))
     found = {}
     for job in comparison().jobs()[:2]:
         folder = tmp_path / job.name

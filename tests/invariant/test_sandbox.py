@@ -13,7 +13,6 @@ import pytest
 from processes import alive
 
 from coevolve.core.errors import UserError
-from coevolve.evaluation.gauge import gauge_of
 from coevolve.harness.plan import make_plan
 from coevolve.sandbox import bubblewrap
 from coevolve.sandbox.bubblewrap import PYTHON, Bind
@@ -21,6 +20,7 @@ from coevolve.sandbox.judge import DEAD, check, program
 from coevolve.sandbox.limits import Limits, Ran
 from coevolve.sandbox.pool import close_pools
 from coevolve.sandbox.run import run
+from coevolve.store.gauge import gauge_of
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 

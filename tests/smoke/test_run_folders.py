@@ -9,9 +9,9 @@ import pytest
 from pretended import LAKE, load, make_run
 
 from coevolve.core.errors import UserError
-from coevolve.evaluation.gauge import Gauge
 from coevolve.loop.final import final
 from coevolve.loop.loop import run_loop
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import plan_of
 from coevolve.store.paths import Paths

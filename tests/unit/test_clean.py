@@ -14,10 +14,10 @@ from coevolve.domains.base import clean_of
 from coevolve.domains.swe.domain import SweDomain
 from coevolve.evaluation.clean import CLEAN_ROOM, parted
 from coevolve.evaluation.difference import Difference, paired
-from coevolve.evaluation.gauge import Gauge
 from coevolve.gallery.run import SCENARIOS, exhibit
 from coevolve.harness.plan import make_plan
 from coevolve.loop.loop import run_loop
+from coevolve.store.gauge import Gauge
 
 
 def change(mean: float, reach: float) -> Difference:

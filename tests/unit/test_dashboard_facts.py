@@ -19,7 +19,6 @@ from coevolve.dashboard.knobs import knobs_of
 from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.tasks import held_out
 from coevolve.evaluation.difference import paired
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.harness.proposal import Proposal
@@ -27,6 +26,7 @@ from coevolve.loop.loop import run_loop
 from coevolve.store import approval
 from coevolve.store.cells import Cell
 from coevolve.store.events import Event
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
 from coevolve.store.payload import LARGE

@@ -32,7 +32,6 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Past, View, change_knobs
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Observe, Result, Stage
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
@@ -48,6 +47,7 @@ from coevolve.loop.run import Run, first_harness
 from coevolve.loop.train import code_hash, one_by_one, seed_of
 from coevolve.policies.script import ScriptedPolicy
 from coevolve.store import approval
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of, plan_of
 from coevolve.store.spent import spent_so_far

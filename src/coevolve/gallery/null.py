@@ -20,13 +20,13 @@ from coevolve.core.seeds import derive
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.gate import Rules, Side, better, change_of
-from coevolve.evaluation.gauge import gauge_of
 from coevolve.evaluation.spread import spread_of
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.plan import Plan
 from coevolve.harness.rules import GateRule
 from coevolve.loop.run import first_harness
 from coevolve.loop.train import Done, Job, do, one_by_one
+from coevolve.store.gauge import gauge_of
 from coevolve.store.jobs import Work, result_of
 from coevolve.store.paths import Paths
 

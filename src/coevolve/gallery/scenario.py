@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Engine
-from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.gallery.engine import MixtureEngine
 from coevolve.gallery.mixture import FILE, Mixture, MixturePolicy, Scripts, load, scripts_of
 from coevolve.harness.plan import Plan
 from coevolve.policies.base import Policy
+from coevolve.store.gauge import Gauge, gauge_of
 
 Score = Literal["valid", "reward", "learned"]
 """What a loop that only looks at the score looks at: the valid rate on held-out tasks; the mean

@@ -16,7 +16,6 @@ from coevolve.engines.base import Engine
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.arms import ArmResult
 from coevolve.evaluation.difference import by_task
-from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.comparison import Job
 from coevolve.loop.create import create
@@ -25,6 +24,7 @@ from coevolve.loop.run import Say
 from coevolve.policies.base import tokens
 from coevolve.store.evaluations import hash_of_tasks
 from coevolve.store.files import WriterLock
+from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import finish, job_of, result_of
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of

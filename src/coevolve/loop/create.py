@@ -22,7 +22,6 @@ from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
-from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.evaluation.target import keep_tasks
 from coevolve.harness.plan import Plan
 from coevolve.loop.run import Run, Say, Team, quiet
@@ -31,6 +30,7 @@ from coevolve.policies.base import Policy
 from coevolve.policies.gguf import GgufPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
+from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import plan_of

@@ -10,9 +10,9 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.difference import by_task, paired
-from coevolve.evaluation.gauge import Gauge
 from coevolve.loop.measure import spent_on
 from coevolve.store.events import STATES, Event
+from coevolve.store.gauge import Gauge
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
 from coevolve.store.paths import RUN, Paths

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from coevolve.core.rollout import Rollout
 from coevolve.engineers.cases import choose_cases
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.budget import Spent
 from coevolve.policies.base import tokens
 from coevolve.store.cells import cells_of
+from coevolve.store.gauge import Gauge
 from coevolve.store.phases import Dev, Scores, scores_of
 
 CASES = 4

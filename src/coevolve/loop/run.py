@@ -7,9 +7,9 @@ from typing import TypeVar
 from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.engineers.ask import Make
-from coevolve.evaluation.gauge import Gauge
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
+from coevolve.store.gauge import Gauge
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage

@@ -26,7 +26,6 @@ from coevolve.domains.change import version_words
 from coevolve.engineering.lessons import with_lessons
 from coevolve.engines.base import Engine, Observe, Stage
 from coevolve.engines.registry import get_engine
-from coevolve.evaluation.gauge import Gauge, gauge_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
@@ -36,6 +35,7 @@ from coevolve.loop.measure import on_dev, on_gate
 from coevolve.loop.run import Run
 from coevolve.policies.models import weights_of
 from coevolve.store.cells import cells_of
+from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
 from coevolve.store.lineage import lineage_of
 from coevolve.store.paths import Paths, version_place
