@@ -48,11 +48,13 @@ class Processes:
     ) -> Generator[Ended, None, None]:
         waiting, lost, room = deque(folders), Counter[Path](), self.at_once
         running: dict[Path, Process] = {}
+        crowded: set[Path] = set()  # what has had others beside it since it was begun
         try:
             while waiting or running:
                 while waiting and len(running) < room:
                     folder = waiting.popleft()
                     running[folder] = start(work, folder)
+                    crowded |= set(running) if len(running) > 1 else set()
                 for folder, process in list(running.items()):
                     if process.poll() is None:
                         continue
@@ -61,8 +63,9 @@ class Processes:
                     if killed_by(process) and lost[folder] < self.retries:
                         lost[folder] += 1
                         waiting.append(folder)
-                    elif OUT_OF_MEMORY in failure.lower() and running:
-                        room = len(running)  # more do not fit beside each other
+                    elif OUT_OF_MEMORY in failure.lower() and folder in crowded:
+                        crowded.remove(folder)
+                        room = max(1, min(room - 1, len(running)))
                         waiting.append(folder)
                     else:
                         yield Ended(folder, failure)
