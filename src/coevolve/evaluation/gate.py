@@ -124,10 +124,10 @@ def no_worse_than_best(
 
 
 def luck(ahead: Difference, among: int) -> float:
-    """How far ahead of another one the best `among` many that are alike may well come out."""
-    return measured(ahead) * float(
-        norm.ppf((among - 0.375) / (among + 0.25))
-    )  # Blom's approximation
+    """How far ahead of another one the best `among` many that are alike may well come out (about as
+    far as Blom expects of the largest)."""
+    blom = (among - 0.375) / (among + 0.25)
+    return measured(ahead) * float(norm.ppf(blom))
 
 
 def better(before: Side, after: Side, rules: Rules, patch: Patch | None = None) -> Ruling:
