@@ -1,6 +1,7 @@
 """Deciding on versions: each by the plan's rule, against its control or its parent; what would be
 kept has to hold in the clean room, too."""
 
+import time
 from collections.abc import Sequence
 
 from coevolve.diagnostics.health import Health, readings_at
@@ -15,6 +16,7 @@ from coevolve.evaluation.gate import (
     change_of,
     changes_of,
     higher,
+    invalid,
     luck,
     no_worse_than_best,
     root,
@@ -22,7 +24,7 @@ from coevolve.evaluation.gate import (
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.version import Version
-from coevolve.loop.measure import in_clean_room
+from coevolve.loop.measure import spent_on
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import done
@@ -68,16 +70,29 @@ def decision(run: Run, version: Version) -> Gate:
     rules = rules_of(run, version, against)
     before = side(run, health, against)._replace(gate=run.reference(against))
     after = side(run, health, version.number)
-    found = ruled(run, version, health, before, after, rules, against)
+    first = side(run, health, None)
+    if version.number == 0 and run.plan.accept != "no worse":
+        found = root(before, after, rules)
+    elif run.plan.accept == "higher":
+        found = higher(before, after, rules)
+    elif run.plan.accept == "better":
+        found = better(before, after, rules, version.patch)
+    else:
+        best = run.lineage.best_before(version.number)
+        among = 1 + sum(one.valid for one in run.lineage.versions)
+        strongest = None if best == against else side(run, health, best)
+        found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
     clean, extra = cleaned(run, version, found)
-    if clean and (alarm := parted(version.number, over_base(run, version), clean)):
-        after = after._replace(blocking=(*after.blocking, alarm))
-        found = ruled(run, version, health, before, after, rules, against)
+    if clean:
+        gained = change_of(first.gate, after.gate, run.plan.seed, run.plan.objective.metric)
+        if alarm := parted(version.number, gained, clean):
+            after = after._replace(blocking=(*after.blocking, alarm))
+            words = f"reverted: {invalid(after, found.change)}"
+            found = found._replace(verdict="reverted", words=words)
     words = found.words if control is None else f"{found.words} (against control {control})"
     scores = done(run, version.number).gate
     # A checkpoint is compared here, and not what its patch does: only evaluation has noise.
     apart = rules._replace(among=version.number + 1, spread=NO_SPREAD)
-    first = side(run, health, None)
     beside = better(first, after, apart)
     if found.kept and control is not None:
         words = f"{words}; beside the untrained policy {beside.change.words}"
@@ -107,40 +122,16 @@ def decision(run: Run, version: Version) -> Gate:
     )
 
 
-def ruled(
-    run: Run, version: Version, health: Health, before: Side, after: Side, rules: Rules,
-    against: int | None,
-) -> Ruling:  # fmt: skip
-    """The verdict by the plan's rule."""
-    if version.number == 0 and run.plan.accept != "no worse":
-        return root(before, after, rules)
-    if run.plan.accept == "higher":
-        return higher(before, after, rules)
-    if run.plan.accept == "better":
-        return better(before, after, rules, version.patch)
-    best = run.lineage.best_before(version.number)
-    among = 1 + sum(one.valid for one in run.lineage.versions)
-    strongest = None if best == against else side(run, health, best)
-    return no_worse_than_best(before, strongest, among, after, rules, version.patch)
-
-
 def cleaned(run: Run, version: Version, found: Ruling) -> tuple[Difference | None, Spent]:
     """What a version that is about to be kept has gained in the clean room over the first policy,
     and what it took to know."""
     asked = run.lineage.clean and run.plan.gate.on and run.plan.accept != "higher"
     if not asked or not found.kept:
         return None, Spent()
-    scores = in_clean_room(
-        run.gauge, run.lineage.policy(version.number), run.paths.clean(version.number)
-    )
-    before, after = run.clean(None), run.clean(version.number)
-    return change_of(before, after, run.plan.seed, run.plan.objective.metric), scores.spent
-
-
-def over_base(run: Run, version: Version) -> Difference:
-    """What a version has gained on the gate over the first policy."""
-    metric = run.plan.objective.metric
-    return change_of(run.gate(None), run.gate(version.number), run.plan.seed, metric)
+    began = time.monotonic()
+    after = run.clean(version.number)
+    spent = spent_on(after, began)
+    return change_of(run.clean(None), after, run.plan.seed, run.plan.objective.metric), spent
 
 
 def since(run: Run, version: Version, after: Side) -> Difference | None:
