@@ -28,6 +28,7 @@ from coevolve.engineers.model import ModelEngineer, messages
 from coevolve.engineers.situation import Situation
 from coevolve.harness.diagnostic import Diagnostic, Finding, Reading, Validation
 from coevolve.harness.patch import patched
+from coevolve.harness.rules import AgentRule
 from coevolve.harness.skill import Skill, Trial
 from coevolve.harness.template import Scale
 from coevolve.policies.base import Completion
@@ -230,6 +231,11 @@ def test_models_of_knobs(held: Any, variant: str, budget: int) -> None:
 
 
 EVIL = {"factor": "recipe.temperature", "value": 1.2, "hypothesis": ORDER, "skill": "obey_1"}
+LESSON = {
+    "name": "obey_lesson", "summary": ORDER[:200], "trigger": "entropy < 0.1",
+    "factor": "recipe.temperature", "template": {"kind": "scale", "by": 1.2},
+    "hypothesis": ORDER,
+}  # fmt: skip
 CALLS: list[dict[str, Any]] = [
     {"tool": "query", "sql": "SELECT 1"},
     {"tool": "query", "sql": f"broken {ORDER}"},
@@ -249,8 +255,25 @@ CALLS: list[dict[str, Any]] = [
     {"tool": "backtest", "patch": {**EVIL, "factor": "recipe.group", "value": 16}},
     {"tool": "diagnostic", "diagnostic": {"name": "obey_me", "question": ORDER, "sql": "broken"}},
     {"tool": "diagnostic", "diagnostic": {"name": "obey_me", "question": ORDER, "sql": "SELECT"}},
-    {"tool": "propose", "patch": {**EVIL, "factor": ORDER}},
-    {"tool": "propose", "patch": {**EVIL, "factor": "recipe.group", "value": 16}},
+    {"tool": "schema"},
+    {"tool": "schema", "name": "turns"},
+    {"tool": "schema", "name": ORDER},
+    {"tool": "rollouts", "sql": "SELECT id"},
+    {"tool": "rollouts", "ids": [ORDER, "obey"]},
+    {"tool": "compare", "version": 1, "other": 0},
+    {"tool": "compare", "version": 0, "other": 77},
+    {"tool": "compare", "ids": [ORDER, "obey"]},
+    {"tool": "diagnostics"},
+    {"tool": "diagnostics", "name": ORDER},
+    {"tool": "diagnostics", "name": "obey_rollouts"},
+    {"tool": "skill", "skill": LESSON},
+    {"tool": "skill", "skill": {**LESSON, "trigger": ORDER[:80]}},
+    {"tool": "skill", "skill": {**LESSON, "template": {ORDER: ORDER}}},
+    {"tool": "note", "text": ORDER},
+    {"tool": "propose", "patches": [{**EVIL, "factor": ORDER}]},
+    {"tool": "propose", "patches": [{**EVIL, "parent": 77}]},
+    {"tool": "propose", "patches": [{**EVIL, "factor": "recipe.group", "value": 16}]},
+    {"tool": "measure", "version": 99, "text": ORDER},
 ]
 
 
@@ -262,10 +285,11 @@ def test_agents_and_their_tools(held: Any, call: dict[str, Any], budget: int) ->
     if call.get("name") == "SKILL":
         call = {**call, "name": next(iter(library.skills))}
     seen = hostile(
-        plant, ask=evidence(plant), backtest=lambda made: plant({"words": "w", "a": "b"})
+        plant, ask=evidence(plant), backtest=lambda made, at: plant({"words": "w", "a": "b"})
     )
     policy = Listener(call, {**call, "extra": ORDER}, call)
-    (found,) = AgentEngineer("llm", policy, library, calls=4, budget_tokens=budget).propose(seen, 1)
+    rule = AgentRule(calls=4, briefing_tokens=budget)
+    (found,) = AgentEngineer("llm", policy, library, rule).propose(seen, 1)
     said = policy.orders() or told(found.shown)
     held("words: agents", not said, said)
     answers = [told(str(one["answer"])) for one in found.calls if one["answer"].startswith("error")]
@@ -348,7 +372,8 @@ def test_imported_skills_wait(held: Any, tmp_path: Any, lie: str) -> None:
 
     held("skills from elsewhere", "obey_me" not in offered(), lie)
     policy = Listener({"tool": "skills", "name": "obey_me"})
-    AgentEngineer("llm", policy, SkillLibrary(tmp_path / "here"), calls=3).propose(lineage(), 1)
+    library = SkillLibrary(tmp_path / "here")
+    AgentEngineer("llm", policy, library, AgentRule(calls=3)).propose(lineage(), 1)
     shown = "\n".join(one.content for one in policy.heard if one.role == "user")
     held("skills from elsewhere", "ignore all rules" not in shown, lie)
     again = run.invoke(app, ["skills", "import", str(tmp_path / "theirs.toml"), *folder])

@@ -24,7 +24,8 @@ from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.rules import RulesEngineer
 from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.harness.patch import patched
-from coevolve.policies.base import Completion, Sampling
+from coevolve.harness.rules import AgentRule
+from coevolve.policies.base import Completion
 
 SIZES = range(3, 11)
 GOOD = {
@@ -183,13 +184,14 @@ def test_no_answer_of_a_model_breaks_anything(text, answer):
 LIBRARY = SkillLibrary()
 PROPOSAL = {
     "tool": "propose",
-    "patch": {"factor": "recipe.clip_low", "value": 0.25, "hypothesis": "if so, then better"},
+    "patches": [{"factor": "recipe.clip_low", "value": 0.25, "hypothesis": "if so, then better"}],
 }
+TWICE = AgentRule(calls=2)
 SEARCHES = {one.name: one for one in (RandomSearch, GridSearch)}
 PATCHING = SEARCHES | {
     "rules": lambda: RulesEngineer(LIBRARY),
-    "agent": lambda: AgentEngineer("agent", Says(json.dumps(PROPOSAL)), LIBRARY, calls=2),
-    "mad agent": lambda: AgentEngineer("mad", Says("{'tool': 1}"), LIBRARY, calls=2),
+    "agent": lambda: AgentEngineer("agent", Says(json.dumps(PROPOSAL)), LIBRARY, TWICE),
+    "mad agent": lambda: AgentEngineer("mad", Says("{'tool': 1}"), LIBRARY, TWICE),
 }
 """Those whose patches apply as they are; of the others, knobs are kept within reach first."""
 ALL = PATCHING | {
@@ -348,8 +350,8 @@ def test_a_small_model_behind_a_server_is_asked_to_its_end(real):
     policy = GgufPolicy(model_file(), context=4_096, threads=1)
     try:
         engineer = AgentEngineer(
-            "smol", policy, LIBRARY, calls=2, repairs=0, budget_tokens=100,
-            sampling=Sampling(temperature=0.7, max_tokens=120),
+            "smol", policy, LIBRARY,
+            AgentRule(calls=2, answer_tokens=120, briefing_tokens=100), repairs=0,
         )  # fmt: skip
         (found,) = engineer.propose(real, 0)
     finally:

@@ -13,14 +13,16 @@ from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.exit import beside
 from coevolve.diagnostics.connection import Answer
 from coevolve.engineers import ask
-from coevolve.engineers.agent import AgentEngineer
+from coevolve.engineers.agent import KEPT_REPLIES, OLD_CHARACTERS, AgentEngineer
 from coevolve.engineers.base import Refused
+from coevolve.engineers.calls import Call
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
-from coevolve.engineers.tools import Call, Tools
+from coevolve.engineers.tools import Tools
 from coevolve.harness.diagnostic import Diagnostic, Reading
 from coevolve.harness.patch import patched
 from coevolve.harness.plan import make_plan
+from coevolve.harness.rules import AgentRule
 from coevolve.harness.skill import Trial
 from coevolve.loop.create import check, team_of
 from coevolve.policies.base import Completion
@@ -31,7 +33,10 @@ GOOD = {
     "factor": "recipe.temperature", "value": 1.2, "skill": "collapse_temperature",
     "hypothesis": "If it is warmer, then answers differ, because entropy is 0.01",
 }  # fmt: skip
-PROPOSE = {"tool": "propose", "patch": GOOD}
+PROPOSE = {"tool": "propose", "patches": [GOOD]}
+
+
+RULES = ("calls", "tokens", "money")
 
 
 class Script:
@@ -56,9 +61,9 @@ class Script:
 
 def asked(*said, seen=None, **fields):
     policy = Script(*said)
-    options = {name: fields.pop(name) for name in ("calls", "repairs") if name in fields}
-    engineer = AgentEngineer("model", policy, LIBRARY, **options)
-    (found,) = engineer.propose(lineage(seen or {"entropy": 0.01}, **fields), 7)
+    rule = AgentRule(**{name: fields.pop(name) for name in RULES if name in fields})
+    engineer = AgentEngineer("model", policy, LIBRARY, rule, repairs=fields.pop("repairs", 1))
+    found, *_ = engineer.propose(lineage(seen or {"entropy": 0.01}, **fields), 7)
     return found, policy
 
 
@@ -75,7 +80,7 @@ def test_a_proposal_is_a_patch_with_all_that_it_took():
 
 def test_a_skill_that_says_something_else_is_not_what_a_proposal_follows():
     for name in ("edit_failures_colder", "finer_reward", "gone"):
-        assert asked({"tool": "propose", "patch": {**GOOD, "skill": name}})[0].skill == ""
+        assert asked({"tool": "propose", "patches": [{**GOOD, "skill": name}]})[0].skill == ""
 
 
 def test_it_is_shown_the_signs_the_lineage_the_skills_and_the_factors():
@@ -113,7 +118,7 @@ def test_tools_answer_and_every_call_is_recorded():
         {"tool": "backtest", "patch": {**GOOD, "factor": "reward", "value": "accuracy"}},
         PROPOSE,
     ]
-    found, policy = asked(*calls, ask=evidence, backtest=lambda made: {"revived": made.value})
+    found, policy = asked(*calls, ask=evidence, backtest=lambda made, at: {"revived": made.value})
     answers = [call["answer"] for call in found.calls]
     assert [call["tool"] for call in found.calls] == [call["tool"] for call in calls]
     assert "r/1 | 0.5" in answers[0]
@@ -205,7 +210,7 @@ def test_mistakes_are_told_and_can_be_mended():
     b = child(1, a, patch(value=1.5), "reverted")
     change = patch(value=1.4)
     before = Refused(patch=change, words="too hot", harness=patched(a.harness, change))
-    calls = [{"tool": "propose", "patch": one} for one in wrong]
+    calls = [{"tool": "propose", "patches": [one]} for one in wrong]
     found, _ = asked(*calls, PROPOSE, versions=[a, b], refused=(before,), calls=10)
     said = [call["answer"] for call in found.calls]
     for words, answer in zip(
@@ -220,7 +225,7 @@ def test_mistakes_are_told_and_can_be_mended():
 
 def test_knobs_are_kept_within_reach():
     change = {**GOOD, "factor": "knobs", "value": {"size3.hole_ratio": 99.0}, "skill": "none"}
-    found, _ = asked({"tool": "propose", "patch": change})
+    found, _ = asked({"tool": "propose", "patches": [change]})
     before = lineage().space.defaults()["size3.hole_ratio"]
     assert before < found.patch.value["size3.hole_ratio"] < before + 0.2
     assert found.skill == ""
@@ -231,11 +236,9 @@ def test_the_number_of_calls_is_bounded_and_the_last_can_only_propose():
     assert found.patch is None
     assert "tool" in found.failure
     assert len(found.calls) == 4
-    assert policy.schemas[-1]["properties"]["tool"]["const"] == "propose"
-    refused, _ = asked({"tool": "propose", "patch": {**GOOD, "value": -1}}, calls=3)
+    assert policy.schemas[-1]["properties"]["tool"]["enum"] == ["propose", "measure", "stop"]
+    refused, _ = asked({"tool": "propose", "patches": [{**GOOD, "value": -1}]}, calls=3)
     assert "no patch after 3 calls" in refused.failure
-    with pytest.raises(UserError, match="calls = 0"):
-        AgentEngineer("model", Script("x"), LIBRARY, calls=0)
 
 
 def test_no_answer_is_a_failure_that_still_tells_what_was_spent():
@@ -246,16 +249,16 @@ def test_no_answer_is_a_failure_that_still_tells_what_was_spent():
 
 GARBAGE = [
     "", "no idea", "{}", "[1]", "null", "{" * 5_000, '{"tool": "rm -rf"}', '{"tool": "propose"}',
-    '{"tool": "propose", "patch": {"factor": "recipe.group", "value": {"a": {}}}}',
+    '{"tool": "propose", "patches": [{"factor": "recipe.group", "value": {"a": {}}}]}',
     '{"tool": "query"}', '{"tool": "query", "sql": "DROP TABLE rollouts"}',
     '{"tool": "rollouts", "name": "\' OR 1=1"}', '{"tool": "lineage", "version": 1e9}',
     '{"tool": "lineage", "version": 77}', '{"tool": "skills", "name": "../../etc"}',
     '{"tool": "backtest"}', "\ud800", "<think>never ends", '{"tool": "query", "sql": 3}' * 2,
-    json.dumps({"tool": "propose", "patch": {**GOOD, "value": [{"kind": "echo"}]}}),
-    json.dumps({"tool": "propose", "patch": {**GOOD, "factor": "filters", "value": [{}]}}),
-    json.dumps({"tool": "propose", "patch": {**GOOD, "factor": "filters", "value": "all"}}),
-    json.dumps({"tool": "propose", "patch": {**GOOD, "factor": "reward", "value": "(" * 400}}),
-    json.dumps({"tool": "propose", "patch": {**GOOD, "hypothesis": "\u0000", "value": 1.0}}),
+    json.dumps({"tool": "propose", "patches": [{**GOOD, "value": [{"kind": "echo"}]}]}),
+    json.dumps({"tool": "propose", "patches": [{**GOOD, "factor": "filters", "value": [{}]}]}),
+    json.dumps({"tool": "propose", "patches": [{**GOOD, "factor": "filters", "value": "all"}]}),
+    json.dumps({"tool": "propose", "patches": [{**GOOD, "factor": "reward", "value": "(" * 400}]}),
+    json.dumps({"tool": "propose", "patches": [{**GOOD, "hypothesis": "\u0000", "value": 1.0}]}),
 ]  # fmt: skip
 
 
@@ -334,3 +337,48 @@ def test_where_knobs_alone_may_change_a_model_is_asked_for_them(tmp_path):
     found, _ = made(tmp_path, {"engineers": ["policy"], "answer": "whole", "context": ["F"]})
     assert isinstance(found["policy"], ModelEngineer)
     assert (found["policy"].answer, found["policy"].context) == ("whole", ("F",))
+
+
+@pytest.mark.parametrize("limit", [{"tokens": 300}, {"money": 1.2}])
+def test_tokens_and_money_are_bounded_like_calls(limit):
+    found, policy = asked({"tool": "lineage"}, **limit)
+    assert len(found.calls) == 4, "three that look, and one that can only end"
+    assert "enum" in policy.schemas[-1]["properties"]["tool"]
+    assert len(policy.schemas[-1]["properties"]["tool"]["enum"]) == 3
+    assert "must propose, measure or stop" in policy.asked[-2][-1].content
+
+
+def test_several_patches_are_proposals_of_their_own_and_bad_ones_are_left_out():
+    a = root()
+    b = child(1, a, patch("recipe.group", 16), "kept")
+    c = child(2, b, patch("recipe.kl", 0.5), "reverted")
+    changes = [
+        {**GOOD, "value": -1},
+        {**GOOD, "parent": 1},
+        {**GOOD, "factor": "recipe.kl", "value": 0.1, "parent": 0},
+        {**GOOD, "factor": "recipe.kl", "value": 0.2, "parent": 2},
+    ]
+    seen = lineage({"entropy": 0.01}, versions=[a, b, c], parent=b)
+    engineer = AgentEngineer("model", Script({"tool": "propose", "patches": changes}), LIBRARY)
+    found = engineer.propose(seen, 7)
+    assert [(one.patch.factor, one.parent) for one in found] == [
+        ("recipe.temperature", 1), ("recipe.kl", 0),
+    ]  # fmt: skip
+    assert [bool(one.calls) for one in found] == [True, False], "what it took is told once"
+
+
+def test_old_replies_are_cut_so_that_a_dialogue_fits():
+    _, policy = asked({"tool": "schema"}, calls=16)
+    replies = [one.content for one in policy.asked[-2] if one.role == "user"][1:]
+    assert {len(one) <= OLD_CHARACTERS for one in replies[:-KEPT_REPLIES]} == {True}
+    assert all("answer_hash" in one for one in replies[-KEPT_REPLIES:])
+
+
+def test_the_whole_language_is_told():
+    shown = asked(PROPOSE)[0].shown
+    for words in (
+        "recipe.group (sampling; rollouts per task; a whole number at least 2, at most 1024)",
+        "one of grpo, dr_grpo, dapo", '{"kind": "top", "share": 0.8', "where (3)",
+        "the reward now: reward",
+    ):  # fmt: skip
+        assert words in shown

@@ -1,7 +1,6 @@
 """The endpoint policy against a server that misbehaves on purpose, and the cache behind it."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -11,9 +10,9 @@ import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from answering import chat, serving
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.rollout import Message, StopReason
@@ -23,76 +22,6 @@ from coevolve.policies.endpoint import EndpointPolicy, retry_after_s
 
 KEY = "sk-secret-0123456789"
 SCHEMA = '{"type": "object"}'
-
-
-def chat(text="fine", reason="stop", **more):
-    """A well-formed response."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, **more}
-    usage = {"prompt_tokens": 10, "completion_tokens": 4}
-    return {"choices": [{**choice, "finish_reason": reason}], "usage": usage}
-
-
-class Server:
-    """Answers request n with `behave(n, body)`: (status, headers, JSON value or raw bytes)."""
-
-    def __init__(self, behave):
-        self.behave, self.bodies, self.times = behave, [], []
-        self.busy = self.most_busy = 0
-        self.lock = threading.Lock()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                with outer.lock:
-                    number = len(outer.bodies)
-                    outer.bodies.append(body)
-                    outer.times.append(time.monotonic())
-                    outer.busy += 1
-                    outer.most_busy = max(outer.most_busy, outer.busy)
-                try:
-                    self.reply(*outer.behave(number, body))
-                finally:
-                    with outer.lock:
-                        outer.busy -= 1
-
-            def reply(self, status, headers, content):
-                raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                for name, value in {"content-length": str(len(raw)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                step = int(headers.get("x-trickle", len(raw) or 1))
-                try:
-                    for start in range(0, len(raw), step):
-                        self.wfile.write(raw[start : start + step])
-                        time.sleep(0.1 if step < len(raw) else 0)
-                except OSError:
-                    self.close_connection = True
-                if int(headers.get("content-length", len(raw))) > len(raw):
-                    self.close_connection = True
-
-            def log_message(self, *arguments):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-
-
-@contextmanager
-def serving(behave):
-    server = Server(behave)
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.http.shutdown()
-        thread.join()
-        server.http.server_close()
 
 
 @contextmanager
@@ -623,7 +552,7 @@ def fill(path, first_key):
 def test_many_threads_and_processes_share_a_cache(tmp_path):
     path = tmp_path / "c"
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path;"
+        "import sys; sys.path[:0] = [sys.argv[1], f'{sys.argv[1]}/..']; from pathlib import Path;"
         "from test_endpoint import fill; fill(Path(sys.argv[2]), int(sys.argv[3]))"
     )
     command = [sys.executable, "-c", code, str(os.path.dirname(__file__)), str(path)]

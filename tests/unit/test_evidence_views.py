@@ -13,6 +13,7 @@ from synthetic import keep, make_run, rollout
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.diagnostics import views
+from coevolve.diagnostics.columns import MEANINGS
 from coevolve.diagnostics.connection import Bounds
 from coevolve.diagnostics.health import Diagnosis, number
 from coevolve.diagnostics.views import NAMES, connect, gather
@@ -27,6 +28,13 @@ def made(tmp_path_factory):
 def rows(evidence, sql, **options):
     with connect(evidence, **options) as connection:
         return connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("view", NAMES)
+def test_every_column_has_a_meaning(made, view):
+    with connect(gather(made.folder)) as connection:
+        columns = [row[0] for row in connection.execute(f"DESCRIBE {view}").fetchall()]
+    assert columns == list(MEANINGS[view])
 
 
 @pytest.mark.parametrize("in_memory", [False, True])

@@ -3,6 +3,7 @@
 Invariant: what was proposed goes through the same projection as in the run.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -57,6 +58,17 @@ class Said(NamedTuple):
     """Knobs that changed without being asked for: shares that fill up, and what was mended."""
 
 
+class Step(NamedTuple):
+    """One call of a model with tools, and what it was told."""
+
+    tool: str
+    thought: str
+    call: str
+    """All else that it gave the tool, as JSON."""
+    answer: str
+    tokens: int
+
+
 class Attempt(NamedTuple):
     """One time that the engineers were asked; a person may have sent the first back."""
 
@@ -65,6 +77,8 @@ class Attempt(NamedTuple):
     """What a person had asked for."""
     context: dict[str, str]
     """What model engineers were shown."""
+    dialogues: dict[str, tuple[Step, ...]]
+    """What those with tools did then, turn by turn."""
     said: tuple[Said, ...]
 
 
@@ -111,7 +125,7 @@ def generation_facts(record: Record, one: Generation) -> GenerationFacts:
         attempts=attempts_of(record, one, harness),
         words=written(one.tests.words) if one.tests else "",
         tried=tuple(
-            (tried, trained_as(grown, tried), sentence(record, tried.patch, harness))
+            (tried, trained_as(grown, tried), changed_by(record, tried, harness))
             for tried in one.tests.tried
         )
         if one.tests
@@ -151,6 +165,11 @@ def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tup
                 for name, listed in asked.proposals.items()
                 if listed and listed[0].shown
             },
+            {
+                name: tuple(map(step_of, listed[0].calls))
+                for name, listed in asked.proposals.items()
+                if listed and listed[0].calls
+            },
             tuple(
                 said_by(record, name, proposal, harness)
                 for name, listed in asked.proposals.items()
@@ -161,10 +180,23 @@ def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tup
     )
 
 
+def step_of(call: dict[str, Any]) -> Step:
+    given = {name: value for name, value in call["arguments"].items() if name != "thought"}
+    return Step(
+        tool=written(call["tool"] or "not readable"),
+        thought=written(call["arguments"].get("thought", "")),
+        call=written(json.dumps(given, ensure_ascii=False, indent=1)) if given else "",
+        answer=written(call["answer"]),
+        tokens=call["tokens"],
+    )
+
+
 def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | None) -> Said:
     """One proposal, with what it came to."""
     patch = proposal.patch
-    said = proposal.words or (patch.hypothesis if patch else "")
+    if proposal.parent is not None:
+        harness = harness_before(record.lineage, proposal.parent)
+    said = proposal.stop or proposal.words or (patch.hypothesis if patch else "")
     asked, idle, moved = list[Asked](), 0, list[Asked]()
     if patch and patch.factor == "knobs" and harness and record.domain:
         incumbent = record.domain.space.project(harness.knobs)
@@ -183,6 +215,14 @@ def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | No
         more=idle + max(0, len(asked) - MOST_ASKED),
         moved=tuple(moved),
     )
+
+
+def changed_by(record: Record, tried: Tried, harness: Harness | None) -> str:
+    """What a patch changes of whatever it is a patch of."""
+    if tried.parent is None:
+        return sentence(record, tried.patch, harness)
+    own = harness_before(record.lineage, tried.parent)
+    return f"{sentence(record, tried.patch, own)} (of version {tried.parent})"
 
 
 def sentence(record: Record, patch: Patch, harness: Harness | None) -> str:

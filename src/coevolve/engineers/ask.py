@@ -35,7 +35,8 @@ def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Propo
 
     found, failure = waited_for(work, patience_s)
     if not failure:
-        return found[:MOST_PROPOSALS]
+        asked = any(policy is not None for _, policy, _, _ in began)
+        return [once_more(one) if asked else one for one in found[:MOST_PROPOSALS]]
     failed = Proposal()
     for engineer, policy, tokens, money in began:  # what it took is counted all the same
         if isinstance(engineer, AgentEngineer):
@@ -43,7 +44,12 @@ def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Propo
         else:
             now = used(policy)
             failed = Proposal(tokens=now[0] - tokens, money=now[1] - money)
-    return [failed.model_copy(update={"failure": failure})]
+    return [failed.model_copy(update={"failure": failure, "again": True})]
+
+
+def once_more(said: Proposal) -> Proposal:
+    """What a model said: where that cannot be used, it may say something else the next time."""
+    return said.model_copy(update={"again": True}) if said.failure else said
 
 
 def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[Said], str]:

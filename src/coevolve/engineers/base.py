@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
-from coevolve.core.errors import EvidenceError
+from coevolve.core.errors import EvidenceError, UserError
 from coevolve.core.rollout import Value
 from coevolve.diagnostics.connection import Answer
 from coevolve.domains.base import Statistic
@@ -63,6 +63,21 @@ class Refused(Value):
     """What it was to change."""
     asked: Any = None
     """The value that was proposed, where reach or projection made another of it."""
+
+
+class Standing(NamedTuple):
+    """Where a run stands."""
+
+    base: float
+    """The untrained policy's rate by the metric that counts, on tasks like those that decide."""
+    noise: float
+    """How far apart two trainings of the same harness end, as a standard deviation; 0: unknown."""
+    gate: int
+    """Attempts that decide on a version."""
+    left: int
+    """Versions that may still be trained."""
+    budget: Mapping[str, float]
+    """What may still be spent, of what is limited."""
 
 
 class Acceptance(NamedTuple):
@@ -120,8 +135,13 @@ class View(NamedTuple):
     """The answer to one SELECT over the evidence; an `EvidenceError` says why there is none."""
     read: Callable[[Diagnostic], tuple[Reading, ...]] = lambda diagnostic: ()
     """What a diagnostic says of each version, asked of one at a time."""
-    backtest: Callable[[Patch], dict[str, Any]] = lambda patch: {"words": "there is no backtest"}
-    """What a patch of the parent would do to stored rollouts."""
+    backtest: Callable[[Patch, int], dict[str, Any]] = lambda patch, version: {
+        "words": "there is no backtest"
+    }
+    """What a patch of a version would do to stored rollouts."""
+    standing: Standing | None = None
+    notebooks: Mapping[str, Sequence[str]] = {}
+    """By engineer: what it asked, noted and proposed before, and what became of that."""
     failures: int = 0
     """Generations in a row that brought nothing to keep. From 4 on, look at other domains' skills;
     from 5 on, prefer removing something."""
@@ -131,6 +151,15 @@ class View(NamedTuple):
     @property
     def last(self) -> Past:
         return self.history[-1]
+
+    def of(self, number: int) -> "View":
+        """The same for a patch of another version, which has to be one that was kept."""
+        kept = {one.number: one for one in self.versions if one.valid}
+        if number not in kept:
+            listed = ", ".join(map(str, kept)) or "none"
+            raise UserError(f"version {number} was not kept; grow from one that was: {listed}")
+        knobs = self.space.project(kept[number].harness.knobs)
+        return self._replace(parent=kept[number], incumbent=knobs)
 
     @property
     def tried(self) -> set[str]:

@@ -11,16 +11,20 @@ from coevolve.engineers.base import Past, View
 from coevolve.engineers.breakdown import reason
 from coevolve.engineers.context import (
     CHARACTERS_PER_TOKEN,
+    FORMULA,
     KNOBS_CHARACTERS,
+    newest,
     refusal,
     remark,
     under,
 )
+from coevolve.engineers.language import described, filters, functions
 from coevolve.engineers.library import SkillLibrary
+from coevolve.engineers.rules import BORROW_AFTER, REMOVE_AFTER
 from coevolve.engineers.signals import counted
 from coevolve.engineers.situation import Situation
 from coevolve.engineers.terms import mix, terms
-from coevolve.harness.patch import FACTORS, Patch, flat
+from coevolve.harness.patch import Patch, flat
 from coevolve.harness.reward import FACTS
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
@@ -28,16 +32,22 @@ from coevolve.store.cells import pooled
 
 WORDS = 160
 """Characters that are shown in a list of why a patch was refused."""
+NOTEBOOK_CHARACTERS = 6_000
+"""Of the reader's own earlier work, the newest first."""
 MOST_REFUSED = 12
 """Refused patches that are listed: the newest."""
 
 
-def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tokens: int) -> str:
+def briefing(
+    view: View, reader: str, situation: Situation, library: SkillLibrary, budget_tokens: int
+) -> str:
     """Everything at a glance; the longest parts are cut first."""
     budget = budget_tokens * CHARACTERS_PER_TOKEN
     parts = [
         about(view),
         terms(view),
+        standing(view),
+        notebook(view, reader),
         signs(situation),
         listed(view),
         skills_here(view, situation, library),
@@ -52,8 +62,42 @@ def briefing(view: View, situation: Situation, library: SkillLibrary, budget_tok
 def about(view: View) -> str:
     """The domain, and what a reward may be made of."""
     names = {**view.components, **FACTS}
+    formula = view.training.get("reward", {}).get(FORMULA, view.parent.harness.reward)
     lines = [f"Domain: {view.domain}", *(f"- {name}: {text}" for name, text in names.items())]
-    return data("The domain, and what a reward may use", lines)
+    lines.append(f"Its own reward is called `reward`; the reward now: {formula}")
+    told = data("The domain, and what a reward may use", lines)
+    return f"{told}\nExpressions have {functions()}"
+
+
+def standing(view: View) -> str:
+    """Where the run stands, and what failures ask for."""
+    lines, found, recipe = [], view.standing, view.parent.harness.recipe
+    if found:
+        spread = f"{100 * found.noise:.1f} points" if found.noise else "not known"
+        budget = ", ".join(f"{value:,.0f} {name}" for name, value in found.budget.items())
+        lines = [
+            f"- The untrained policy reaches about {found.base:.0%} on tasks like those that "
+            f"decide. A version is judged by {found.gate} attempts there.",
+            f"- Two trainings of the same harness end apart by (one standard deviation): {spread}.",
+            f"- {found.left} more versions may be trained, each with {recipe.steps} steps of "
+            f"{recipe.tasks} tasks x {recipe.group}; all draw as many rollouts."
+            + (f" Left of the budget: {budget}." if budget else ""),
+        ]
+    if view.failures:
+        lines.append(f"- Generations in a row without anything to keep: {view.failures}.")
+    if view.failures >= BORROW_AFTER:
+        lines.append("- So look at what held in other domains (`skills`).")
+    if view.failures >= REMOVE_AFTER:
+        lines.append("- So rather take something away than add to it.")
+    return "\n".join(["Where the run stands:", *(lines or ["- at its beginning"])])
+
+
+def notebook(view: View, reader: str) -> str:
+    """What the reader did in earlier generations."""
+    pages = view.notebooks.get(reader, ())
+    if not pages:
+        return "Your notebook is empty: this is your first generation."
+    return data("Your notebook", newest(pages, NOTEBOOK_CHARACTERS, "generations"))
 
 
 def data(heading: str, lines: Sequence[str]) -> str:
@@ -67,11 +111,12 @@ def factors(view: View) -> str:
     heading = f"What may change, one at a time, and its value in version {view.parent.number}"
     lines = []
     for name in view.factors:
-        layer, meaning = FACTORS[name]
         shown = "see below" if name == "knobs" else json.dumps(values[name])
-        lines.append(f"- {name} ({layer}; {meaning}): {shown}")
+        lines.append(f"- {name} ({described(name)}): {shown}")
     if view.switch:
         lines.append(f"These layers failed lately, try others: {', '.join(view.switch)}.")
+    if "filters" in view.factors:
+        lines += ["Filters:", *filters()]
     lines.append("Knobs:\n" + view.space.project(view.parent.harness.knobs).describe(mix(view)))
     return data(heading, lines)
 

@@ -5,78 +5,43 @@ through the lineage's locked connection.
 """
 
 import json
-from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, UserError
 from coevolve.core.fence import clean, cut, fenced
 from coevolve.core.names import did_you_mean, lookup
-from coevolve.core.rollout import Value
+from coevolve.diagnostics.columns import MEANINGS
 from coevolve.diagnostics.connection import Answer
 from coevolve.diagnostics.health import behind_sql, readings_at
 from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
 from coevolve.engineers.brief import in_a_line, listed
+from coevolve.engineers.calls import Call, Change, Lesson, Question
 from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply
 from coevolve.engineers.rules import warned_of, warnings
 from coevolve.engineers.situation import situation_of
 from coevolve.harness.diagnostic import Diagnostic
-from coevolve.harness.patch import FACTORS, Patch, flat
+from coevolve.harness.patch import Patch, flat
+from coevolve.harness.skill import Skill
+from coevolve.harness.version import Version
 
-REPLY_CHARACTERS = 2_400
-ROWS, ROLLOUTS, MOST_DIAGNOSTICS = 40, 2, 4
-MESSAGE_CHARACTERS = 700
-
-
-class Change(Value):
-    """A patch as a model writes it."""
-
-    factor: str = Field(json_schema_extra={"enum": list(FACTORS)})
-    value: int | float | str | dict[str, float] | list[dict[str, Any]]
-    hypothesis: str = Field(min_length=1, max_length=1_000)
-    metric: str = Field(default="valid", max_length=64)
-    direction: Literal["up", "down"] = "up"
-    least: float = Field(default=0.0, ge=0, le=1e6)
-    skill: str = Field(default="", max_length=64)
-
-
-class Question(Value):
-    """A diagnostic as a model writes it."""
-
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
-    question: str = Field(min_length=1, max_length=200)
-    sql: str = Field(min_length=1, max_length=4_000)
-    direction: Literal["above", "below"] = "above"
-
-
-class Call(Value):
-    """One use of a tool."""
-
-    tool: Literal["query", "rollouts", "lineage", "skills", "backtest", "diagnostic", "propose"]
-    sql: str = Field(default="", max_length=4_000)
-    name: str = Field(default="", max_length=300)
-    version: int | None = None
-    patch: Change | None = None
-    diagnostic: Question | None = None
-
-
-class LastCall(Value):
-    """What may be said when all other calls are used up."""
-
-    tool: Literal["propose"]
-    patch: Change
+REPLY_CHARACTERS = 6_000
+ROWS, ROLLOUTS, MOST_WRITTEN, MOST_NOTES = 60, 2, 4, 8
+MESSAGE_CHARACTERS = 2_000
 
 
 class Tools:
     """Answers calls about one view."""
 
     def __init__(self, view: View, library: SkillLibrary, author: str, seed: int) -> None:
-        self.view, self.library, self.author = view, library, author
+        self.view, self.library, self.author = view, library.in_memory(), author
         self.diagnostics: dict[str, Diagnostic] = {}
+        self.written: dict[str, Skill] = {}
         """What was proposed besides a patch, by name."""
+        self.notes: list[str] = []
         self.situation = situation_of(view.findings, view.versions, view.parent.number)
         self.taboo = warnings(library.warning(view.domain, self.situation), view, seed)
 
@@ -86,17 +51,26 @@ class Tools:
             match call.tool:
                 case "query":
                     text = data(table(self.view.ask(call.sql)))
+                case "schema":
+                    text = self.schema(call.name)
                 case "rollouts":
-                    text = self.rollouts(call.name, call.version)
+                    text = self.rollouts(call)
+                case "compare":
+                    text = self.compare(call)
                 case "lineage":
                     text = self.versions(call.version)
-                case "skills":
-                    text = self.skills(call.name)
+                case "diagnostics":
+                    text = self.readings(call.name)
                 case "diagnostic":
                     text = self.asked(call.diagnostic)
+                case "skills":
+                    text = self.skills(call.name)
+                case "skill":
+                    text = self.learned(call.skill)
+                case "note":
+                    text = self.noted(call.text)
                 case _:
-                    tried = self.view.backtest(self.patch_of(call.patch))
-                    text = f"The patch can be applied. Backtest:\n{data(json.dumps(tried))}"
+                    text = self.foretold(call.patch)
         except CoevolveError as error:
             text = f"error:\n{data(str(error))}"
         return cut(text, REPLY_CHARACTERS)
@@ -105,7 +79,7 @@ class Tools:
         """The patch that a model means, if it may be made; a `UserError` says why not."""
         if change is None:
             raise UserError("`patch` is missing")
-        view, value = self.view, change.value
+        view, value = self.grown(change), change.value
         lookup("factor", change.factor, dict.fromkeys(view.factors))
         if change.factor == "knobs":
             if not isinstance(value, dict):
@@ -117,7 +91,7 @@ class Tools:
             if not knobs.difference(before):
                 raise UserError("these knobs change nothing")
             value = dict(knobs)
-        fields = change.model_dump(exclude={"skill", "value"})
+        fields = change.model_dump(exclude={"skill", "value", "parent"})
         fields["hypothesis"] = clean(change.hypothesis) or "no reason given"
         patch = Patch(**fields, value=value, author=self.author)
         known = {one.diagnostic.name for one in view.findings}
@@ -139,14 +113,113 @@ class Tools:
             raise UserError(f"the skill {skill.name} warns of it: {skill.summary}")
         return patch
 
+    def grown(self, change: Change) -> View:
+        """The view for a patch of whatever version it is a patch of."""
+        other = change.parent not in (None, self.view.parent.number)
+        return self.view.of(change.parent or 0) if other else self.view
+
+    def foretold(self, change: Change | None) -> str:
+        """What a patch would do to stored rollouts, and what is left of it within reach."""
+        patch = self.patch_of(change)
+        assert change
+        tried = self.view.backtest(patch, self.grown(change).parent.number)
+        if isinstance(change.value, dict) and isinstance(patch.value, dict):
+            came = {
+                name: round(patch.value[name], 4)
+                for name, asked in change.value.items()
+                if name in patch.value and abs(patch.value[name] - asked) > 1e-3
+            }
+            tried |= {"within reach": came} if came else {}
+        return f"The patch can be applied. Backtest:\n{data(json.dumps(tried))}"
+
+    def schema(self, name: str) -> str:
+        """The columns of one view, or all views with their columns."""
+        if not name:
+            return "\n".join(f"{view}: {', '.join(found)}" for view, found in MEANINGS.items())
+        columns = lookup("view", name, MEANINGS)
+        rows = table(self.view.ask(f"SELECT count(*) AS n FROM {name}"))
+        return data("\n".join([rows, *(f"{one}: {words}" for one, words in columns.items())]))
+
+    def compare(self, call: Call) -> str:
+        """Two versions, or two rollouts, side by side."""
+        if call.ids:
+            return "\n".join(self.rollout(one) for one in call.ids)
+        if call.version is None or call.other is None:
+            raise UserError("give `version` and `other`, or two `ids` of rollouts")
+        one, other = (self.version(number) for number in (call.version, call.other))
+        before, after = flat(other.harness), flat(one.harness)
+        changed = {
+            name: {other.number: before[name], one.number: value}
+            for name, value in after.items()
+            if value != before[name]
+        }
+        old, new = (readings_at(self.view.findings, at.number) for at in (other, one))
+        readings = {
+            name: {other.number: round(old[name], 4), one.number: round(value, 4)}
+            for name, value in new.items()
+            if name in old
+        }
+        both = f"source = 'dev' AND version IN ({other.number}, {one.number})"
+        rates = self.view.ask(
+            "SELECT version, count(*) AS n, avg(valid::INTEGER) AS valid, avg(optimal::INTEGER) AS "
+            "optimal, avg(reward) AS reward, avg(completion_tokens) AS tokens FROM rollouts WHERE "
+            f"{both} GROUP BY version ORDER BY version"
+        )
+        failures = self.view.ask(
+            f"SELECT failure, count_if(version = {other.number}) AS in_{other.number}, "
+            f"count_if(version = {one.number}) AS in_{one.number} FROM rollouts WHERE {both} AND "
+            "failure IS NOT NULL GROUP BY failure ORDER BY failure"
+        )
+        parts = {"harness": changed, "readings": readings}
+        return data("\n".join([table(rates), table(failures), json.dumps(parts)]))
+
+    def readings(self, name: str) -> str:
+        """What a diagnostic asks, and what it reads of every version."""
+        known = {one.diagnostic.name: one for one in self.view.findings}
+        if not name:
+            lines = [f"{one.diagnostic.name}: {one.diagnostic.question}" for one in known.values()]
+            return data("\n".join(lines))
+        found = lookup("diagnostic", name, known)
+        asked = found.diagnostic.model_dump(mode="json", exclude_defaults=True)
+        read = [f"version {one.version}: {one.value:.4g} (n {one.n})" for one in found.readings]
+        return data("\n".join([json.dumps(asked), *read]))
+
+    def learned(self, lesson: Lesson | None) -> str:
+        """A skill that is followed once it has held."""
+        if lesson is None:
+            raise UserError("`skill` is missing")
+        known, own = self.library.skills.get(lesson.name), f"by {self.author}"
+        if known and known.provenance != own:
+            raise UserError(f"'{lesson.name}' is not yours to revise; find another name")
+        if len(self.written) >= MOST_WRITTEN and lesson.name not in self.written:
+            raise UserError(f"{MOST_WRITTEN} skills are enough")
+        fields = lesson.model_dump()
+        fields |= {name: clean(fields[name]) or "?" for name in ("summary", "hypothesis")}
+        try:
+            made = Skill(**fields, domains=(self.view.domain,), learned=True, provenance=own)
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            place = ".".join(map(str, problem["loc"]))
+            raise UserError(f"it cannot be followed: {place} {problem['msg']}") from None
+        self.written[made.name] = self.library.put(made)
+        return "Written. Name it in a patch that does what it says: once that was kept, it counts."
+
+    def noted(self, text: str) -> str:
+        if not clean(text).strip():
+            raise UserError("`text` is missing")
+        if len(self.notes) >= MOST_NOTES:
+            raise UserError(f"{MOST_NOTES} notes are enough for one generation")
+        self.notes.append(clean(text))
+        return "Noted."
+
     def asked(self, question: Question | None) -> str:
         """What a new diagnostic reads of every version; it is tried once versions are judged."""
         if question is None:
             raise UserError("`diagnostic` is missing")
         if question.name in {one.diagnostic.name for one in self.view.findings}:
             raise UserError(f"there is a diagnostic '{question.name}' already; find another name")
-        if len(self.diagnostics) >= MOST_DIAGNOSTICS and question.name not in self.diagnostics:
-            raise UserError(f"{MOST_DIAGNOSTICS} diagnostics are enough")
+        if len(self.diagnostics) >= MOST_WRITTEN and question.name not in self.diagnostics:
+            raise UserError(f"{MOST_WRITTEN} diagnostics are enough")
         made = Diagnostic(
             layer="behaviour", domains=(self.view.domain,), provenance=f"by {self.author}",
             **{**question.model_dump(), "question": clean(question.question) or question.name},
@@ -158,18 +231,24 @@ class Tools:
         found = ", ".join(f"version {one.version} {one.value:.4g} (n {one.n})" for one in readings)
         return f"Noted; it is kept if it tells good versions from bad ones. Readings: {found}"
 
-    def rollouts(self, name: str, version: int | None) -> str:
-        """One rollout by its id, or some behind a diagnostic."""
+    def rollouts(self, call: Call) -> str:
+        """Some rollouts in full: by their ids, by a query of ids, or behind a diagnostic."""
+        ids, name = list(call.ids), call.name
         conditions = {one.diagnostic.name: one.diagnostic for one in self.view.findings}
-        if name in conditions and not conditions[name].rollouts:
-            raise UserError(f"'{name}' is about all rollouts of a version; use `query`")
-        ids = [name]
         if name in conditions:
-            number = self.view.parent.number if version is None else version
-            sql = behind_sql(conditions[name], number, ROLLOUTS)
-            ids = [str(row[0]) for row in self.view.ask(sql).rows]
-        texts = [self.rollout(one) for one in ids]
-        return "\n".join(texts) or f"no rollout of version {version} is behind it"
+            if not conditions[name].rollouts:
+                raise UserError(f"'{name}' is about all rollouts of a version; use `query`")
+            number = self.view.parent.number if call.version is None else call.version
+            ids += self.first(behind_sql(conditions[name], number, ROLLOUTS))
+        elif name:
+            ids.append(name)
+        if call.sql:
+            ids += self.first(call.sql)
+        return "\n".join(map(self.rollout, ids[:ROLLOUTS])) or "there is no such rollout"
+
+    def first(self, sql: str) -> list[str]:
+        """What stands first in the rows of an answer."""
+        return [str(row[0]) for row in self.view.ask(sql).rows[:ROLLOUTS]]
 
     def rollout(self, name: str) -> str:
         """What was said in one rollout."""
@@ -188,14 +267,18 @@ class Tools:
 
     def versions(self, number: int | None) -> str:
         """All versions, or one with its harness and readings."""
-        found = {one.number: one for one in self.view.versions}
         if number is None:
             return listed(self.view)
-        if number not in found:
-            raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
-        version = found[number].model_dump(mode="json", exclude={"words"})  # those tell of the gate
+        # Its words tell of the gate.
+        version = self.version(number).model_dump(mode="json", exclude={"words"})
         readings = {k: round(v, 4) for k, v in readings_at(self.view.findings, number).items()}
         return data(json.dumps({**version, "readings": readings}))
+
+    def version(self, number: int) -> Version:
+        found = {one.number: one for one in self.view.versions}
+        if number not in found:
+            raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
+        return found[number]
 
     def skills(self, name: str) -> str:
         """One skill with its record, without the gate's numbers, or a list."""
@@ -216,9 +299,9 @@ def data(text: str) -> str:
 
 def table(answer: Answer) -> str:
     """An answer in lines."""
-    lines = [" | ".join(answer.columns)]
-    lines += [" | ".join(cut(str(value), 80) for value in row) for row in answer.rows[:ROWS]]
     left = len(answer.rows) - ROWS
-    if left > 0 or answer.cut:
-        lines.append(f"({max(left, 1)} or more rows left out)")
+    lines = [f"(the first {ROWS} rows; {max(left, 1)} or more are left out)"]
+    lines = lines if left > 0 or answer.cut else []
+    lines.append(" | ".join(answer.columns))
+    lines += [" | ".join(cut(str(value), 80) for value in row) for row in answer.rows[:ROWS]]
     return "\n".join(lines)

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from coevolve.domains.base import Domain, Statistic
-from coevolve.engineers.base import Acceptance, Past, Refused, View
+from coevolve.engineers.base import Acceptance, Past, Refused, Standing, View
+from coevolve.engineers.notebook import notebooks
 from coevolve.engineers.reach import widened
 from coevolve.engineers.situation import ancestry
+from coevolve.harness.budget import Spent
 from coevolve.harness.patch import FACTORS, patched
 from coevolve.store.cells import Cell
 from coevolve.store.lineage import Lineage, Node
@@ -19,6 +21,7 @@ def view_of(
     generation: int,
     found: Diagnose,
     note: str,
+    spent: Spent | None = None,
 ) -> View:
     """For engineers that are to patch the parent that was diagnosed."""
     plan, harness = lineage.plan, lineage.harness(found.parent)
@@ -46,9 +49,26 @@ def view_of(
         measured=measured,
         findings=found.findings,
         factors=plan.factors,
+        standing=standing(lineage, spent),
+        notebooks=notebooks(lineage),
         failures=lineage.failures,
         switch=failed_layers(lineage),
     )  # fmt: skip
+
+
+def standing(lineage: Lineage, spent: Spent | None) -> Standing | None:
+    """Where the run stands. Of the gate it tells what was so before the first version, and no
+    more."""
+    plan = lineage.plan
+    if lineage.base is None:
+        return None
+    return Standing(
+        base=round(lineage.base.mean(plan.objective.metric), 2),
+        noise=lineage.noise.spread if lineage.noise else 0.0,
+        gate=plan.target.gate * plan.target.samples,
+        left=plan.versions - lineage.counted,
+        budget=plan.budget.left(spent or Spent()),
+    )
 
 
 def line(lineage: Lineage, parent: int | None) -> list[int]:
@@ -113,9 +133,10 @@ def refused_before(lineage: Lineage) -> tuple[Refused, ...]:
     for generation in lineage.generations:
         if not generation.tests or not generation.diagnose:
             continue
-        before = lineage.harness(generation.diagnose.parent)
         for one in generation.tests.tried:
             if one.refused and one.backtest and not one.backtest.passed:
+                own = generation.diagnose.parent if one.parent is None else one.parent
+                before = lineage.harness(own)
                 refused = Refused(
                     patch=one.patch, words=one.refused, harness=patched(before, one.patch),
                     before=before, asked=one.asked,

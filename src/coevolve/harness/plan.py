@@ -18,7 +18,7 @@ from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.patch import FACTORS
 from coevolve.harness.recipe import Recipe
-from coevolve.harness.rules import BacktestRule, DiagnosticRule, GateRule
+from coevolve.harness.rules import AgentRule, BacktestRule, DiagnosticRule, GateRule
 
 PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
 """Plans that come with the package, by name."""
@@ -125,6 +125,8 @@ class Plan(Value):
     often as in a backtest. None where nobody designs."""
     patience_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """Seconds that an engineer may take; after that the run goes on without it."""
+    agent: AgentRule = AgentRule()
+    """How long a model with tools may investigate, in a generation."""
     prices: tuple[Amount, Amount] = (0.0, 0.0)
     """Of a model behind an address: money per million tokens read, and written."""
 

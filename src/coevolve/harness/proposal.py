@@ -7,6 +7,11 @@ from pydantic import Field
 
 from coevolve.core.rollout import Value
 from coevolve.harness.patch import Patch
+from coevolve.harness.skill import Skill
+
+
+def unsaid(value: object) -> bool:
+    return value is None
 
 
 class Proposal(Value):
@@ -18,8 +23,16 @@ class Proposal(Value):
     """What was said about it, where there is no patch to say it."""
     skill: str = ""
     """The skill that it comes from, if it comes from one."""
+    parent: int | None = Field(default=None, exclude_if=unsaid)
+    """The version that it is a patch of, where that is another than the one that was diagnosed."""
+    measure: int | None = Field(default=None, exclude_if=unsaid)
+    """In place of a patch: a version that should be measured again, being perhaps lucky."""
+    stop: str = Field(default="", exclude_if=operator.not_)
+    """In place of a patch: why nothing more should be tried."""
     failure: str = ""
     """Why there is no patch, if there should be one: an engineer's failure is data."""
+    again: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it failed in a way that may pass: no answer came, or none that can be read."""
     shown: str = ""
     """What a model was shown, word for word; empty for rules and for further answers to it."""
     tokens: int = 0
@@ -32,3 +45,7 @@ class Proposal(Value):
     """Everything that a model asked for on its way to the patch, and what it was told."""
     diagnostics: tuple[dict[str, Any], ...] = ()
     """What `harness.diagnostic.Diagnostic` takes: new ones, that are tried over history."""
+    skills: tuple[Skill, ...] = Field(default=(), exclude_if=operator.not_)
+    """What a model wrote down to be followed in later generations and runs."""
+    notes: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """What it wants to remember in later generations."""

@@ -69,6 +69,21 @@ class BacktestRule(Value):
     """Share of the rollouts with signal that filters must leave."""
 
 
+class AgentRule(Value):
+    """How long a model with tools may look around before it proposes."""
+
+    calls: int = Field(default=24, ge=1, le=1_000)
+    """Of tools, the proposal among them."""
+    tokens: int = Field(default=1_000_000, ge=1)
+    """Read and written in one generation, after which it has to propose."""
+    money: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """By `prices`, after which it has to propose; 0: no limit."""
+    answer_tokens: int = Field(default=4_096, ge=16)
+    """Of one call, thoughts included."""
+    briefing_tokens: int = Field(default=8_000, ge=100)
+    """Of what it is told before it asks anything, about."""
+
+
 class DiagnosticRule(Value):
     """When a diagnostic is believed."""
 

@@ -23,7 +23,7 @@ from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.version import Version
 from coevolve.loop.measure import spent_on
-from coevolve.loop.propose import Design
+from coevolve.loop.propose import Design, Foretell
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import branch, equal, grow, own_tasks, seed_of
@@ -64,8 +64,11 @@ def versions_of(
         author = "start" if parent is None else run.lineage.versions[parent].author
         yield version(harness=before, author=author, control=bool(taken))
     for one in taken:
-        harness = patched(before, one.patch)
-        yield version(patch=one.patch, harness=harness, author=one.author, skill=one.skill)
+        own = parent if one.parent is None else one.parent
+        harness = patched(run.lineage.harness(own), one.patch)
+        yield version(
+            patch=one.patch, harness=harness, author=one.author, skill=one.skill, parent=own
+        )
 
 
 def tested(
@@ -78,9 +81,16 @@ def tested(
     """Which designs pass, which are taken, and why the others are not."""
     began, drawn = time.monotonic(), dict[str, Spent]()
     other = stand_in(run, generation, parent)
-    test = tester(
+    own = tester(
         run, generation, other.harness if other else run.lineage.harness(parent), parent, drawn
     )
+
+    def test(one: Design, among: int) -> Backtest:
+        if one.parent is None:
+            return own(one, among)
+        before = run.lineage.harness(one.parent)
+        return tester(run, generation, before, one.parent, drawn)(one, among)
+
     first = knobs_first(designs)
     found = {id(one): test(one, len(first)) for one in first}
     room = min(run.plan.width, run.plan.versions - run.lineage.counted)
@@ -126,7 +136,7 @@ def tried_of(one: Design, found: Backtest | None, taken: bool) -> Tried:
         why = NOT_NEEDED if passed else f"rejected by its backtest: {found.words if found else ''}"
     return Tried(
         author=one.author, patch=one.patch, asked=one.asked, skill=one.skill, refused=why,
-        backtest=found,
+        backtest=found, parent=one.parent,
     )  # fmt: skip
 
 
@@ -190,16 +200,17 @@ def tester(
     return test
 
 
-def foretold(run: Run, generation: int, parent: int | None) -> Callable[[Patch], dict[str, Any]]:
+def foretold(run: Run, generation: int, parent: int | None) -> Foretell:
     """The same for an engineer that asks: what costs no rollouts."""
-    test = tester(run, generation, run.lineage.harness(parent), parent, {})
 
-    def answer(patch: Patch) -> dict[str, Any]:
+    def answer(patch: Patch, version: int) -> dict[str, Any]:
         if patch.factor == "knobs":
             return {"words": "knobs are probed with new tasks, once they are proposed"}
-        design = Design(patch, patched(run.lineage.harness(parent), patch), patch.author)
-        found = test(design, 1)
-        return {"passed": found.passed, "words": found.words, "prediction": found.prediction}
+        before = run.lineage.harness(version)
+        design = Design(patch, patched(before, patch), patch.author)
+        own = parent if version == (parent or 0) else version
+        found = tester(run, generation, before, own, {})(design, 1)
+        return found.model_dump(mode="json", exclude_none=True)
 
     return answer
 

@@ -223,7 +223,7 @@ def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary)
     # Others think on their own: what is held to a form here is so from its first token on.
     think = THINK if isinstance(policy, LocalPolicy | GgufPolicy) else 0
     if not plan.only_knobs:
-        return AgentEngineer(name, policy, library, think=think)
+        return AgentEngineer(name, policy, library, plan.agent, think=think)
     if isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table":
         return TaughtEngineer(name, policy)
     return ModelEngineer(name, policy, plan.context, plan.answer, think=think)

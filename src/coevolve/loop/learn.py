@@ -48,7 +48,7 @@ def learned(run: Run, generation: int, versions: Sequence[Version]) -> Learn:
     if not run.plan.learn:
         return Learn()
     own = SkillLibrary(run.paths.skills).in_memory()
-    skills: dict[str, Skill] = {}
+    skills = {one.name: own.absorb(one) for _, said in run.lineage.wishes for one in said.skills}
     for version in versions:
         for skill in distilled(run, generation, own, run.lineage.versions[version.number]):
             skills[skill.name] = own.absorb(skill)

@@ -33,6 +33,8 @@ from coevolve.store.phases import Best, Check
 
 CHECK_AFTER, ROLL_BACK_AFTER = 3, 6
 """Failures in a row after which the measurement is checked, and an older version is grown from."""
+MOST_VAIN = 3
+"""Generations in a row without anything to try, after which the run waits for better days."""
 
 
 def run_loop(run: Run) -> Lineage:
@@ -43,6 +45,11 @@ def run_loop(run: Run) -> Lineage:
             while run.lineage.open:
                 generation = run.lineage.next_generation
                 check_budget(run, generation_place(generation), "check", "diagnose", "learn")
+                if run.vain == MOST_VAIN:
+                    raise Stopped(
+                        f"nobody proposed anything that can be tried, {MOST_VAIN} times in a row; "
+                        f"`coevolve resume {run.ledger.folder}` asks again"
+                    )
                 next_generation(run, generation)
             end(run, "done")
         except Stopped as stop:
@@ -57,8 +64,7 @@ def next_generation(run: Run, generation: int) -> None:
     if not versions:
         parent = parent_of_next(run, generation)
         found = diagnose(run, generation, parent)
-        foretell = foretold(run, generation, parent)
-        designs, refused = propose(run, generation, found, foretell)
+        designs, refused = propose(run, generation, found, foretold(run, generation, parent))
         versions = backtest(run, generation, parent, designs, refused)
     train(run, versions)
     decide(run, versions)
@@ -71,6 +77,8 @@ def parent_of_next(run: Run, generation: int) -> int | None:
     drawn = run.plan.accept == "better" and run.plan.target.temperature > 0
     if front and failures == CHECK_AFTER and drawn:
         check_measurement(run, generation, front)
+    elif (doubted := wished(run)) and drawn:
+        check_measurement(run, generation, doubted)
     older = front.version.parent if front else None
     if older is not None and failures >= ROLL_BACK_AFTER:
         run.say(f"generation {generation}: rolled back to version {older}, to branch again")
@@ -78,8 +86,15 @@ def parent_of_next(run: Run, generation: int) -> int | None:
     return front.number if front else None
 
 
+def wished(run: Run) -> Node | None:
+    """A version that an engineer wants to have measured again, if it was not yet."""
+    numbers = (one.measure for _, one in run.lineage.wishes if one.measure is not None)
+    judged = (run.lineage.nodes[one] for one in numbers if one < len(run.lineage.nodes))
+    return next((one for one in judged if one.gate and not run.lineage.checked(one.number)), None)
+
+
 def check_measurement(run: Run, generation: int, node: Node) -> None:
-    """Measure the front version again, with other draws: it may have been lucky."""
+    """Measure a version again, with other draws: it may have been lucky."""
 
     def work() -> Check:
         draw = run.plan.gate.repeats + 1 + generation
@@ -90,8 +105,8 @@ def check_measurement(run: Run, generation: int, node: Node) -> None:
 
     found = run.phase(generation_place(generation), "check", work)
     run.say(
-        f"{CHECK_AFTER} failures in a row: version {node.number} measured again is "
-        f"{found.apart:.3f} off; later versions are compared with that"
+        f"version {node.number}, measured again, is {found.apart:.3f} off; later versions are "
+        "compared with that"
     )
 
 

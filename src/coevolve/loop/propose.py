@@ -32,9 +32,10 @@ from coevolve.loop.supervise import Stopped, approve
 from coevolve.store.cells import cells_of
 from coevolve.store.paths import generation_place
 from coevolve.store.phases import Diagnose, Propose, Tried
+from coevolve.store.spent import spent_so_far
 
-Foretell = Callable[[Patch], dict[str, Any]]
-"""What a patch would do to stored rollouts, for engineers that ask."""
+Foretell = Callable[[Patch, int], dict[str, Any]]
+"""What a patch of a version would do to stored rollouts, for engineers that ask."""
 
 
 class Design(NamedTuple):
@@ -46,6 +47,8 @@ class Design(NamedTuple):
     skill: str = ""
     asked: Any = None
     """The value that was proposed, where reach or projection made another of it."""
+    parent: int | None = None
+    """What it is a patch of; None: the version that was diagnosed."""
 
 
 def diagnose(run: Run, generation: int, parent: int | None) -> Diagnose:
@@ -98,12 +101,14 @@ def propose(
     note = "\n".join(filter(None, (run.note, note)))
     run.note = ""
     lineage, gauge = run.lineage, run.gauge
-    view = view_of(lineage, gauge.domain, gauge.mix, generation, found, note)
+    spent = spent_so_far(run.ledger)
+    view = view_of(lineage, gauge.domain, gauge.mix, generation, found, note, spent)
     view = view._replace(backtest=foretell)
     seed = derive(run.plan.seed, "engineer", generation - 1)
     for attempt in range(MOST_REVISIONS + 1):
         drawn = derive(seed, attempt) if attempt else seed
         name = f"propose-{attempt}" if attempt else "propose"
+        fresh = not run.is_recorded(place, name)
         recorded = run.phase(place, name, partial(asked, run, found.parent, view, drawn))
         for words in unusable(recorded.proposals):
             run.say(f"generation {generation}: {words}")
@@ -114,15 +119,27 @@ def propose(
         }  # fmt: skip
         always = bool(run.plan.asks_after) and run.lineage.failures >= run.plan.asks_after
         note = approve(run, place, "design", question, always)
-        if not note and (designs or run.plan.start_from == "parent"):
+        if not note:
+            run.vain = 0 if designs or not fresh else run.vain + 1
+            if not designs:
+                check_going(run)
             return designs, refused
-        if not note:  # the same harness from the same policy would come to the same
-            raise Stopped("no engineer has a patch left to try")
         returned = "\n".join(f"{name}: {words}" for name, words in said.items())
         notes = f"{note}\n{view.note}".strip()  # the newest first: a long text loses its end
         view = view._replace(note=notes, returned=returned or "nothing that can be used")
     run.say(f"generation {generation}: sent back {MOST_REVISIONS + 1} times: nothing changes")
     return [], []
+
+
+def check_going(run: Run) -> None:
+    """Where there is no design: end the run if nobody is going to have one."""
+    said = run.lineage.wishes
+    may_pass = any(one.again or one.patch or one.measure is not None for _, one in said)
+    if reasons := [f"{name}: {one.stop}" for name, one in said if one.stop and not may_pass]:
+        raise Stopped("; ".join(reasons))
+    # From the parent, training goes on; the same harness from the same policy comes to the same.
+    if run.plan.start_from == "base" and not may_pass:
+        raise Stopped("no engineer has a patch left to try")
 
 
 def asked(run: Run, parent: int | None, view: View, seed: int) -> Propose:
@@ -192,17 +209,19 @@ def designed(run: Run, parent: int | None, view: View, proposal: Proposal, autho
     assert proposal.patch
     patch, asked = proposal.patch.model_copy(update={"author": author}), proposal.patch.value
     lookup("factor", patch.factor, dict.fromkeys(run.plan.factors))
+    other = None if proposal.parent in (None, parent) else proposal.parent
+    before = view if other is None else view.of(other)
     if patch.factor == "knobs":
         if not isinstance(patch.value, Mapping):
             raise UserError(f"knobs = {patch.value!r:.80}: give an object of numbers")
-        knobs = apply(patch.value, view.incumbent, view.reach)
-        if not knobs.difference(view.incumbent):
+        knobs = apply(patch.value, before.incumbent, view.reach)
+        if not knobs.difference(before.incumbent):
             raise UserError("these knobs change nothing")
         patch = patch.model_copy(update={"value": dict(knobs)})
-    harness = patched(run.lineage.harness(parent), patch)
+    harness = patched(run.lineage.harness(parent if other is None else other), patch)
     check_names(harness.reward, run.gauge.domain)
     harness.recipe.check(run.plan.processes)
     # As it was read, so that no spelling of a value hides what it is.
     patch = patch.model_copy(update={"value": flat(harness)[patch.factor]})
     cut = {} if asked == patch.value else asked
-    return Design(patch, harness, author, proposal.skill, cut or None)
+    return Design(patch, harness, author, proposal.skill, cut or None, other)

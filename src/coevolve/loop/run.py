@@ -39,6 +39,9 @@ class Run:
     say: Say = quiet
     note: str = ""
     """What a person asked for when versions were completed."""
+    vain: int = 0
+    """Generations in a row, since the program was started, in which nobody proposed anything that
+    can be tried."""
     lineage: Lineage = field(init=False)
     paths: Paths = field(init=False)
 

@@ -20,6 +20,9 @@ class Sampling(Value):
     seed: int = 0
     json_schema: str | None = None
     """A JSON schema, as JSON text, that answers must follow; scripts take no notice of it."""
+    tools: str | None = Field(default=None, exclude_if=lambda tools: tools is None)
+    """Functions, as JSON text, one of which is to be called: for servers that know tool calls,
+    whose calls come back as the JSON object that others write."""
 
 
 class Prompt(NamedTuple):

@@ -31,6 +31,7 @@ from coevolve.policies.wire import (
     Dialect,
     Request,
     Trouble,
+    call_in,
     checked_schema,
     parsed,
     read_choice,
@@ -185,13 +186,14 @@ class EndpointPolicy:
         # A greedy answer has no samples: asking for each would pay for the same text again.
         sample = prompt.sample if sampling.temperature > 0 else 0
         seed = derive(sampling.seed, "endpoint", json.dumps(messages), sample) & 0x7FFFFFFF
-        parts = {
+        parts: dict[str, object] = {
             "base_url": self.base_url,
             "model": self.model,
             "messages": messages,
             "temperature": sampling.temperature,
             "max_tokens": sampling.max_tokens,
             "json_schema": sampling.json_schema,
+            **({"tools": sampling.tools} if sampling.tools else {}),
             "seed": seed,
             "sample": sample,
             "extra": self._extra,
@@ -242,6 +244,7 @@ class EndpointPolicy:
     ) -> Completion | None:
         """Send until an answer comes, the retries are used up, or `halt` is set."""
         schema, attempt, shortened = request.sampling.json_schema, 0, 0
+        tooled = request.sampling.tools is not None
         dialect = self._dialects.get(schema, self._dialect._replace(shape=0))
         while not halt.done():
             try:
@@ -256,7 +259,7 @@ class EndpointPolicy:
                     return Completion(text="", stop=StopReason.LENGTH)
                 simpler = None
                 if trouble.status in (400, 422):
-                    simpler = dialect.simpler(trouble.reason, schema is not None)
+                    simpler = dialect.simpler(trouble.reason, schema is not None, tooled)
                 if simpler is not None:
                     dialect = simpler
                     continue
@@ -265,6 +268,8 @@ class EndpointPolicy:
                 await asyncio.wait([halt], timeout=self._delay_s(request, attempt, trouble))
                 attempt += 1
             else:
+                if tooled and call_in(completion.text) is None:  # it takes no notice of functions
+                    dialect = dialect._replace(tools=False)
                 # Only what led to an answer is known to be right.
                 self._dialects[schema] = self._dialect = dialect
                 return completion
@@ -282,7 +287,7 @@ class EndpointPolicy:
             async with asyncio.timeout(self._timeout_s):
                 response = await create(
                     model=self.model,
-                    messages=request.messages,
+                    messages=request.said(dialect),
                     extra_body=request.body(dialect, self._extra),
                 )
         except (TimeoutError, openai.APITimeoutError):

@@ -28,6 +28,8 @@ ROOM = re.compile(r"context length is (\d+)")
 READ = re.compile(r"(?<!\d)(\d++) (?:in the messages|input tokens)")
 LONGEST, MOST_TOKENS = 2**24, 10**9
 """Bytes of a response, and tokens that can have been read or written for it."""
+MOST_THOUGHT = 8_000
+"""Characters before a call that are kept."""
 SHAPES = ("json_schema", "json_object", "")
 """How an answer is held to its schema, from the strongest way to none."""
 
@@ -41,8 +43,10 @@ class Dialect(NamedTuple):
     """What the token limit is called."""
     shape: int = 0
     """Position in SHAPES."""
+    tools: bool = True
+    """Whether functions can be called."""
 
-    def simpler(self, complaint: str, constrained: bool) -> "Dialect | None":
+    def simpler(self, complaint: str, constrained: bool, tooled: bool) -> "Dialect | None":
         """What to try after a rejected request, None if the request itself must be at fault."""
         complaint = complaint.lower()
         may_loosen = constrained and self.shape < len(SHAPES) - 1
@@ -54,10 +58,14 @@ class Dialect(NamedTuple):
             return self._replace(limit="max_completion_tokens")
         if self.seed and "seed" in complaint:
             return self._replace(seed=False)
+        if self.tools and tooled and "tool" in complaint:
+            return self._replace(tools=False)
         if may_loosen and ("response_format" in complaint or "schema" in complaint):
             return self._replace(shape=self.shape + 1)
         if self.logprobs:
             return self._replace(logprobs=False)
+        if self.tools and tooled:
+            return self._replace(tools=False)
         return self._replace(shape=self.shape + 1) if may_loosen else None
 
 
@@ -65,13 +73,18 @@ class Request(NamedTuple):
     """One question on its way."""
 
     key: str
-    messages: list[dict[str, str]]
+    messages: list[dict[str, Any]]
     seed: int
     sampling: Sampling
     schema: dict[str, object] | None
     """The parsed JSON schema of the sampling."""
     going: bool = False
     """Whether a dialogue goes on."""
+
+    def said(self, dialect: Dialect) -> list[dict[str, Any]]:
+        """The messages."""
+        native = self.sampling.tools and dialect.tools
+        return with_calls(self.messages) if native else self.messages
 
     def body(self, dialect: Dialect, extra: Mapping[str, object]) -> dict[str, object]:
         """Everything of the HTTP body but the model and the messages."""
@@ -86,6 +99,8 @@ class Request(NamedTuple):
             body["logprobs"] = True
         else:
             body.pop("top_logprobs", None)
+        if self.sampling.tools and dialect.tools:
+            return body | {"tools": json.loads(self.sampling.tools), "tool_choice": "required"}
         shape = SHAPES[dialect.shape] if self.schema is not None else ""
         if shape == "json_schema":
             named = {"name": "answer", "schema": self.schema, "strict": True}
@@ -93,6 +108,38 @@ class Request(NamedTuple):
         elif shape:
             body["response_format"] = {"type": shape}
         return body
+
+
+def with_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A dialogue of JSON objects that name a tool, and replies to them, as calls of functions."""
+    found: list[dict[str, Any]] = []
+    for number, message in enumerate(messages):
+        before = found[-1] if found else {}
+        call = call_in(message["content"]) if message["role"] == "assistant" else None
+        if call is not None and number + 1 < len(messages):
+            function = {"name": call.pop("tool"), "arguments": ""}
+            thought = call.pop("thought", "")
+            function["arguments"] = json.dumps(call)
+            listed = [{"id": f"call_{number}", "type": "function", "function": function}]
+            found.append({"role": "assistant", "content": thought, "tool_calls": listed})
+        elif "tool_calls" in before:
+            found.append({
+                "role": "tool", "tool_call_id": before["tool_calls"][0]["id"],
+                "content": message["content"],
+            })  # fmt: skip
+        else:
+            found.append(message)
+    return found
+
+
+def call_in(text: str) -> dict[str, Any] | None:
+    """The call that a text is, if it is one."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    named = isinstance(value, dict) and isinstance(value.get("tool"), str)
+    return value if named else None
 
 
 class Trouble(Exception):
@@ -184,7 +231,8 @@ def tokens_in(answer: dict[str, Any], name: str) -> int:
 
 
 def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
-    """Text, stop reason and log-probabilities of the only choice in a response."""
+    """Text, stop reason and log-probabilities of the only choice in a response; a function that it
+    calls is the JSON object that names it as its tool."""
     try:
         choice = answer["choices"][0]
         message, reason = choice["message"], choice.get("finish_reason")
@@ -194,13 +242,40 @@ def read_choice(answer: dict[str, Any], tokens: int) -> Completion:
         raise Trouble(f"no choices in the response: {str(answer)[:200]}") from None
     if text is None and isinstance(refusal, str):
         text = refusal
-    if text is None and isinstance(reason, str):  # it ended after nothing but hidden reasoning
+    if text is None and (
+        isinstance(reason, str) or message.get("tool_calls")
+    ):  # it ended after nothing but hidden reasoning
         text = ""
     if not isinstance(text, str):
         raise Trouble(f"no text in the response: content is {text!r:.100}")
+    if (called := called_in(message)) is not None:
+        return Completion(storable(called))
     text = storable(text)  # half a surrogate pair is valid JSON
     stop = StopReason.LENGTH if reason == "length" else StopReason.END
     return Completion(text, stop, logprobs=read_logprobs(choice.get("logprobs"), tokens))
+
+
+def called_in(message: dict[str, Any]) -> str | None:
+    """The first function that a message calls, with what was thought before; None if there is none.
+
+    What cannot be read is left to whoever reads the answer, who can ask for another.
+    """
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not calls or not isinstance(calls[0], dict):
+        return None
+    function = calls[0].get("function")
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        return None
+    given = function.get("arguments") or "{}"
+    try:
+        arguments = json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return str(given)
+    said = message.get("content")
+    thought = {"thought": said[:MOST_THOUGHT]} if isinstance(said, str) and said.strip() else {}
+    return json.dumps({**thought, "tool": function["name"], **arguments})
 
 
 def read_logprobs(found: object, tokens: int) -> tuple[float, ...] | None:

@@ -187,6 +187,13 @@ class Lineage:
         return sum(one.number > last for one in judged)
 
     @property
+    def wishes(self) -> list[tuple[str, Proposal]]:
+        """What engineers said last, with their names."""
+        said = self.generations[-1].proposed[-1:] if self.generations else []
+        last = (pair for phase in said for pair in phase.proposals.items())
+        return [(name, one) for name, listed in last for one in listed]
+
+    @property
     def strongest(self) -> list[Node]:
         """Valid versions by the objective on gate tasks; the older of two alike first."""
         valid = [node for node in self.nodes if node.version.valid and node.gate]
@@ -252,7 +259,8 @@ class Lineage:
 
     def control_of(self, version: Version) -> int | None:
         """The control of a version's generation, if there is one beside it."""
-        own = [one for one in self.versions if one.generation == version.generation]
+        beside = (version.generation, version.parent)
+        own = [one for one in self.versions if (one.generation, one.parent) == beside]
         controls = [one.number for one in own if one.control]
         return controls[0] if controls and not version.control else None
 

@@ -22,7 +22,7 @@ from coevolve.harness.budget import Spent
 from coevolve.harness.diagnostic import Alarm, DiagnosticTrial, Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import RATES
-from coevolve.harness.proposal import Proposal
+from coevolve.harness.proposal import Proposal, unsaid
 from coevolve.harness.skill import Skill
 from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.cells import Case, Cell
@@ -126,6 +126,8 @@ class Tried(Value):
     """As it would be trained: projected and kept within reach."""
     asked: Any = None
     """The value that was proposed, where that is another."""
+    parent: int | None = Field(default=None, exclude_if=unsaid)
+    """The version that it is a patch of, where that is another than the one that was diagnosed."""
     skill: str = ""
     refused: str = ""
     """Why it was not trained; empty if it was."""
