@@ -14,12 +14,12 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
 from coevolve.evaluation.difference import resampled
+from coevolve.evaluation.shaping import shaped
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
-from coevolve.harness.reward import shaped
 from coevolve.harness.rules import BacktestRule
 
 SURELY = 0.95

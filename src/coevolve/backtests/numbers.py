@@ -1,13 +1,10 @@
 """Numbers that backtests give, and what metrics they say something about."""
 
-import re
-
 import numpy as np
 
 from coevolve.evaluation.statistics import wilson
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers
-from coevolve.harness.patch import Patch
 
 SIGNAL: dict[str, Prediction] = {
     "dead_groups": "down", "one_value_share": "down", "coarse_reward": "down",
@@ -83,12 +80,6 @@ def judged(
     """A backtest that anything wrong makes fail."""
     words = f"{'; '.join(wrong)} ({said})" if wrong else said
     return Backtest(passed=not wrong, words=words, prediction=prediction, measures=measures)
-
-
-def about_signal(patch: Patch) -> bool:
-    """Whether a patch is meant to give training more to learn from."""
-    words = re.compile(r"\b(dead|signal|spread|variance|coarse|continuous)\b", re.IGNORECASE)
-    return patch.metric in SIGNAL or bool(words.search(patch.hypothesis))
 
 
 def percent(measure: Measure) -> str:

@@ -5,6 +5,7 @@ the same groups the same advantages, the same steps the same filters. Rows of ot
 out, wherever they lie.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ from pyarrow import compute, parquet
 
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
+from coevolve.evaluation.shaping import Coded, Facts, coded, recorded
+from coevolve.harness.code import is_code
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
 from coevolve.harness.reward import SHORT, short_after
@@ -25,7 +28,7 @@ from coevolve.store.rollouts import SCHEMA
 
 COLUMNS = (
     "step", "sample", "messages", "reward", "components", "valid", "optimal", "stop",
-    "completion_tokens", "mean_logprob", "entropy",
+    "completion_tokens", "mean_logprob", "entropy", "failure", "details",
 )  # fmt: skip
 """Of a file of rollouts: those that are needed here."""
 
@@ -41,6 +44,8 @@ class Stored(NamedTuple):
     logprob: Numbers
     """Mean log-probability of the tokens, nan where it is unknown."""
     entropy: Numbers
+    table: pyarrow.Table | None = None
+    """All else of them, for rewards that are functions."""
 
     @property
     def n(self) -> int:
@@ -52,8 +57,26 @@ class Stored(NamedTuple):
 
     def rewards(self, text: str) -> Numbers:
         """What training would use under a reward."""
+        if is_code(text):
+            return self.coded(text).rewards
         found: Numbers = np.broadcast_to(expression(text).value(self.facts), (self.n,))
         return found
+
+    def coded(self, source: str, backwards: bool = False) -> Coded:
+        """What a function makes of them, one after another, or from the last to the first."""
+        places = range(self.n - 1, -1, -1) if backwards else range(self.n)
+        found = coded(source, map(self.facts_at, places))
+        return found._replace(rewards=found.rewards[::-1]) if backwards else found
+
+    def facts_at(self, place: int) -> Facts:
+        """One rollout, as training gives it to a function."""
+        assert self.table is not None
+        row = self.table.slice(place, 1).to_pylist()[0]
+        numbers = {name: float(column[place]) for name, column in self.facts.items()}
+        messages = [(one["role"], one["content"]) for one in row["messages"]]
+        details = json.loads(row["details"] or "{}")
+        components = dict(row["components"])
+        return numbers | recorded(components, row["failure"], row["stop"], messages, details)
 
     def kept(self, filters: tuple[Filter, ...], rewards: Numbers) -> Flags:
         """Which rollouts training would learn from, step by step."""
@@ -112,6 +135,7 @@ def columns_of(table: pyarrow.Table, components: Mapping[str, object]) -> Stored
         facts,
         numbers(table["mean_logprob"]),
         numbers(table["entropy"]),
+        table,
     )
 
 

@@ -15,7 +15,6 @@ from coevolve.backtests.numbers import (
     LENGTH,
     QUANTITIES,
     SIGNAL,
-    about_signal,
     beyond_noise,
     count,
     follows,
@@ -30,10 +29,11 @@ from coevolve.backtests.signal import Signal, centred, change_of, over_groups, p
 from coevolve.core.errors import UserError
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest, Measure, Prediction
+from coevolve.harness.code import is_code
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Flags
 from coevolve.harness.patch import Patch
-from coevolve.harness.reward import FACTS
+from coevolve.harness.reward import FACTS, check_reward
 from coevolve.harness.rules import BacktestRule
 from coevolve.store.cells import SAME
 
@@ -60,6 +60,8 @@ def backtest_reward(
     """Measure, judge, predict."""
     measures = measured(patch, stored, ways, domain)
     wrong = problems(patch, measures, rule)
+    if is_code(patch.value):
+        wrong = [*unsound(stored, patch.value, ways[1].rewards), *wrong]
     said = (
         f"dead groups {percent(measures['dead_before'])} before, "
         f"{measures['dead_after'].value:.1%} after; {measures['revived'].value:.0f} revived, "
@@ -70,10 +72,20 @@ def backtest_reward(
     return judged(wrong, said, predicted(patch, measures, bool(wrong)), measures)
 
 
+def unsound(stored: Stored, source: str, rewards: Numbers) -> list[str]:
+    """Why a function is none that training can go by: it fails, or is not the same twice."""
+    again = stored.coded(source, backwards=True)
+    if again.failures:
+        return [f"it fails on {len(again.failures)} of {stored.n} rollouts: {again.failures[0]}"]
+    if not np.array_equal(again.rewards, rewards):
+        return ["asked again, in another order, it gives other rewards"]
+    return []
+
+
 def check_names(text: str, domain: Domain) -> None:
     """Refuse an expression that training would refuse."""
-    expression(text).check({**FACTS, **domain.components})
-    if not expression(text).names:
+    check_reward(text, {**FACTS, **domain.components})
+    if not is_code(text) and not expression(text).names:
         raise UserError(
             f"the reward '{text[:100]}' is the same for every rollout; name a component"
         )
@@ -105,7 +117,7 @@ def measured(patch: Patch, stored: Stored, ways: Ways, domain: Domain) -> dict[s
     for name in ("tokens", "turns"):
         for when, way in (("before", before), ("after", after)):
             found[f"{name}_pay_{when}"] = paid_among_equals(pairs, way.rewards, facts[name])
-    for name in sorted(expression(patch.value).names):
+    for name in [] if is_code(patch.value) else sorted(expression(patch.value).names):
         found[f"flat.{name}"] = share((ranges(stored, facts[name]) < SAME).sum(), groups)
     if fact := QUANTITIES.get(patch.metric):
         found["push"] = push(stored, before, after, facts[fact])
@@ -131,7 +143,7 @@ def problems(patch: Patch, found: dict[str, Measure], rule: BacktestRule) -> lis
             f"{found['paid_alike'].value:.1%} of the rollouts earn the same from the change, which "
             "comparing within groups takes away again"
         )
-    if about_signal(patch) and found["dead_after"].value >= found["dead_before"].value:
+    if patch.metric in SIGNAL and found["dead_after"].value >= found["dead_before"].value:
         wrong.append("it is meant to give more signal, and no more groups are alive")
     if patch.metric not in LENGTH:
         for name in ("tokens", "turns"):

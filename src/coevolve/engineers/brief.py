@@ -18,7 +18,7 @@ from coevolve.engineers.context import (
     remark,
     under,
 )
-from coevolve.engineers.language import described, filters, functions
+from coevolve.engineers.language import described, filters, functions, python
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.rules import BORROW_AFTER, REMOVE_AFTER
 from coevolve.engineers.signals import counted
@@ -66,7 +66,7 @@ def about(view: View) -> str:
     lines = [f"Domain: {view.domain}", *(f"- {name}: {text}" for name, text in names.items())]
     lines.append(f"Its own reward is called `reward`; the reward now: {formula}")
     told = data("The domain, and what a reward may use", lines)
-    return f"{told}\nExpressions have {functions()}"
+    return f"{told}\nExpressions have {functions()}\n{python()}"
 
 
 def standing(view: View) -> str:

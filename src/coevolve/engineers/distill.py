@@ -12,6 +12,7 @@ from coevolve.engineers.fill import alike
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engineers.situation import Situation
 from coevolve.evaluation.difference import Difference
+from coevolve.harness.code import is_code
 from coevolve.harness.diagnostic import Layer
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, flat
@@ -137,7 +138,7 @@ def template_of(patch: Patch, harness: Harness) -> Template:
     old, new = flat(harness)[patch.factor], patch.value
     if patch.factor == "knobs" and patch.author in ENGINEERS:
         return Ask(name=patch.author)
-    if patch.factor == "reward" and isinstance(new, str):
+    if patch.factor == "reward" and isinstance(new, str) and not is_code(new):
         if harness.reward.isidentifier() or harness.reward not in new:
             return Rewrite(text=new)
         whole = f"({harness.reward})"

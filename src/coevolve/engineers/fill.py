@@ -13,10 +13,9 @@ from coevolve.engineers.base import View, proposal_of
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import hardened
-from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, flat, patched
-from coevolve.harness.reward import FACTS
+from coevolve.harness.reward import FACTS, check_reward
 from coevolve.harness.skill import Skill
 from coevolve.harness.template import Ask, Harden, Put, Turn, moved, values_of
 
@@ -55,7 +54,7 @@ def digest_with(patch: Patch, view: View) -> str | None:
 def with_patch(harness: Harness, patch: Patch, components: Mapping[str, str]) -> Harness:
     """The harness with a patch in it, all of whose names mean something in the domain."""
     after = patched(harness, patch)
-    expression(after.reward).check({**components, **FACTS})
+    check_reward(after.reward, {**components, **FACTS})
     return after
 
 

@@ -5,6 +5,7 @@ Invariant: read off the models that check patches, so that nothing is told which
 
 from typing import Any, get_args
 
+from coevolve.harness.code import KNOWN, MODULES
 from coevolve.harness.expression import FUNCTIONS
 from coevolve.harness.filters import Filter
 from coevolve.harness.patch import FACTORS
@@ -19,7 +20,8 @@ BOUNDS = {
 def ranged(factor: str) -> str:
     """What values a factor may take, in words; empty where they are told elsewhere."""
     if not factor.startswith("recipe."):
-        return {"filters": "a list of filters", "reward": "an expression, as text"}.get(factor, "")
+        told = {"filters": "a list of filters", "reward": "an expression, or Python, as text"}
+        return told.get(factor, "")
     return limits(Recipe.model_json_schema()["properties"][factor.removeprefix("recipe.")])
 
 
@@ -52,6 +54,17 @@ def functions() -> str:
     return (
         "+ - * /, comparisons (1 or 0), `and`, `or`, `not`, and functions with so many arguments: "
         f"{named}. where(c, a, b) is a if c is not 0. Dividing by 0 gives 0."
+    )
+
+
+def python() -> str:
+    """What rewards in Python are given."""
+    known = "; ".join(f"{name}: {meaning}" for name, meaning in KNOWN.items())
+    return (
+        "A reward may also be Python: `def reward(rollout): ... return <number>`, beside it only "
+        f"functions, constants and imports of {', '.join(MODULES)}. The rollout is a dict with the "
+        f"names above, and {known}. It runs in a sandbox, one rollout at a time, and must give the "
+        "same for the same rollout."
     )
 
 

@@ -19,8 +19,8 @@ from coevolve.domains.capture import verify
 from coevolve.domains.check import Failure, Finding, examined, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
+from coevolve.evaluation.shaping import shaped
 from coevolve.harness.recipe import Recipe
-from coevolve.harness.reward import shaped
 from coevolve.policies.models import find
 
 RECIPE = Recipe(steps=2, tasks=2, group=4, learning_rate=1e-4, max_tokens=40)

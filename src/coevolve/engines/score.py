@@ -28,9 +28,9 @@ from coevolve.domains.turns import Episode, TurnDomain, begin, has_turns
 from coevolve.engines.base import Stage
 from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
-from coevolve.harness.expression import expression
+from coevolve.evaluation.shaping import shaped
 from coevolve.harness.filters import Columns, Flags, Memory, kept
-from coevolve.harness.reward import SHORT, shaped, short_after
+from coevolve.harness.reward import SHORT, names_short, short_after
 from coevolve.policies.base import Completion, Prompt
 
 STAGE, TASKS, PROMPTS = "stage.json", "tasks.jsonl", "prompts.jsonl"
@@ -230,7 +230,7 @@ class StageFolder:
 
     def judge(self, attempts: Sequence[Attempt], short: float | None = None) -> list[Rollout]:
         """Attempts of a step with the verdicts of their domains and the rewards of the harness."""
-        if short is None and "short" in expression(self.stage.reward).names:
+        if short is None and names_short(self.stage.reward):
             raise UserError(
                 f"the reward '{self.stage.reward}' names `short`, which follows from the steps "
                 "before: have whole steps scored by `record`"

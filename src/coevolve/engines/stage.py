@@ -17,8 +17,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Observe, Progress, Stage, recorded_model
-from coevolve.harness.expression import expression
-from coevolve.harness.reward import FACTS
+from coevolve.harness.reward import FACTS, check_reward
 from coevolve.policies.models import weights_of
 
 Line = dict[str, Any]
@@ -40,7 +39,7 @@ def check_stage(stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain])
     """Refuse tasks of other splits, and a reward of what nobody measures."""
     for task in tasks:
         check_split(domains[task.domain].fingerprint(task), Split.TRAIN, task.id)
-    expression(stage.reward).check(FACTS | components_of(domains))
+    check_reward(stage.reward, FACTS | components_of(domains))
 
 
 def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.shaping import shaped
 from coevolve.gallery.mixture import Mixture, MixturePolicy, Scripts, save
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Memory, kept
-from coevolve.harness.reward import SHORT, columns_of, shaped, short_after
+from coevolve.harness.reward import SHORT, columns_of, short_after
 from coevolve.policies.base import Sampling, tokens
 from coevolve.store.rollouts import write
 

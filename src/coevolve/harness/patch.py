@@ -11,6 +11,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.check import checked
+from coevolve.harness.code import check_code, is_code
 from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
 
@@ -66,7 +67,10 @@ def patched(harness: Harness, patch: Patch) -> Harness:
         inner = values[part]
     inner[name] = patch.value
     after = checked(Harness, values, f"the patch of {patch.factor}")
-    expression(after.reward)
+    if is_code(after.reward):
+        check_code(after.reward)
+    else:
+        expression(after.reward)
     if (changed := changes(harness, after)) != [patch.factor]:
         what = ", ".join(changed) or "nothing"
         raise UserError(f"a patch of {patch.factor} must change it alone; this changes {what}")

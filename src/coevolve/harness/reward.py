@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coevolve.core.rollout import Message, Outcome, StopReason
+from coevolve.harness.code import check_code, is_code
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns
 
@@ -76,13 +77,17 @@ def facts_of(
     }
 
 
-def shaped(
-    text: str, rollouts: Sequence[Judged], components: Mapping[str, object], short: float = SHORT
-) -> Numbers:
-    """The rewards that training uses in a step."""
-    facts = facts_of(rollouts, components, short)
-    found: Numbers = np.broadcast_to(expression(text).value(facts), (len(rollouts),))
-    return found
+def check_reward(text: str, names: Mapping[str, object]) -> None:
+    """Refuse a reward that cannot be computed; an expression may use these names."""
+    if is_code(text):
+        check_code(text)
+    else:
+        expression(text).check(names)
+
+
+def names_short(text: str) -> bool:
+    """Whether a reward follows from the steps before, too."""
+    return "short" in text if is_code(text) else "short" in expression(text).names
 
 
 def columns_of(rollouts: Sequence[Judged], first: int, group: int) -> Columns:

@@ -13,6 +13,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
+from coevolve.harness.code import is_code
 from coevolve.harness.expression import expression
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD, Harness
@@ -143,9 +144,11 @@ def values_of(
             kinds = template.filters or tuple(one["kind"] for one in old)
             found = [[one for one in old if one["kind"] not in kinds]]
         case Rewrite():
-            found = rewritten(template, harness.reward, components)
+            fixed = is_code(harness.reward) and "{reward}" in template.text
+            found = [] if fixed else rewritten(template, harness.reward, components)
         case Drop():
-            names = [name for name in template.components or components if name in components]
+            listed = () if is_code(harness.reward) else template.components or components
+            names = [name for name in listed if name in components]
             found = [without(harness.reward, name, components) for name in names]
         case _:
             raise AssertionError(f"{template.kind} is a template of knobs")

@@ -134,7 +134,10 @@ def propose(
 def check_going(run: Run) -> None:
     """Where there is no design: end the run if nobody is going to have one."""
     said = run.lineage.wishes
-    may_pass = any(one.again or one.patch or one.measure is not None for _, one in said)
+    # A model may say something else the next time; a rule says the same.
+    may_pass = any(
+        one.again or one.measure is not None or (one.patch and one.tokens) for _, one in said
+    )
     if reasons := [f"{name}: {one.stop}" for name, one in said if one.stop and not may_pass]:
         raise Stopped("; ".join(reasons))
     # From the parent, training goes on; the same harness from the same policy comes to the same.

@@ -31,9 +31,8 @@ from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.turns import Dialogue, last_said, play
 from coevolve.evaluation.judge import said
-from coevolve.harness.expression import expression
 from coevolve.harness.filters import Columns, Filter, Memory, kept
-from coevolve.harness.reward import SHORT, columns_of, short_after
+from coevolve.harness.reward import SHORT, columns_of, names_short, short_after
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.hardware import computing
@@ -86,7 +85,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
         self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
         self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
-        self.names_short = "short" in expression(stage.reward).names
+        self.names_short = names_short(stage.reward)
         self.max_tokens = stage.recipe.max_tokens
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
