@@ -1,37 +1,50 @@
-"""The small policies of the trees on math and code: what their tokenizer reads, it writes."""
+"""The small policies of the trees on math and code: they write what they read; a run makes its own,
+once."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="models need the extra `train`")
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+pytest.importorskip("trl", reason="training needs the extra `train`")
+
+from coevolve.core.rollout import Message
+from coevolve.core.splits import Split
+from coevolve.domains.registry import get_domain
+from coevolve.engines.registry import get_engine
+from coevolve.harness.plan import load_plan
+from coevolve.loop.small import with_small
+from coevolve.pocket.small import ANSWER, make_small
+from coevolve.policies.local import render
+from coevolve.policies.models import load
 
 
 @pytest.mark.parametrize(("name", "style"), [("math", "plain"), ("code", "")])
-def test_a_small_policy_reads_and_writes_any_text(
-    name: str, style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import small_policy
-
-    from coevolve.core.rollout import Message
-    from coevolve.core.splits import Split
-    from coevolve.domains.registry import get_domain
-    from coevolve.policies.local import render
-    from coevolve.policies.models import load
-
-    words = ["small_policy.py", "-d", name, "--style", style, "--count", "60", "--width", "32"]
-    monkeypatch.setattr(sys, "argv", [*words, "-o", str(tmp_path / "policy")])
-    small_policy.main()
-    loaded = load(str(tmp_path / "policy"), device="cpu")
+def test_a_small_policy_reads_and_writes_any_text(name: str, style: str, tmp_path: Path) -> None:
     domain = get_domain(name)
+    make_small(domain, domain.space.defaults(), style, tmp_path / "policy", tasks=60)
+    loaded = load(str(tmp_path / "policy"), device="cpu")
     tasks = domain.generate(domain.space.defaults(), 20, 7, Split.DEV)
     for text in (*(domain.oracle(task, style) for task in tasks), "12 Äpfel\n\n\t<end", "  7"):
         ids = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
         assert loaded.tokenizer.decode(ids) == text
     asked = render(loaded.tokenizer, (Message(role="user", content="Compute 31 + 4."),))
-    assert asked[-1] == loaded.tokenizer.convert_tokens_to_ids(small_policy.ANSWER)
+    assert asked[-1] == loaded.tokenizer.convert_tokens_to_ids(ANSWER)
     digits = [loaded.tokenizer.decode([one]) for one in asked]
     assert [one for one in digits if one.isdigit()] == ["3", "1", "4"]
+
+
+@pytest.mark.parametrize("name", ["tree-math", "tree-code"])
+def test_a_run_makes_its_small_policy_once(name: str, tmp_path: Path) -> None:
+    plan = load_plan(name, {"small": {"steps": 2, "tasks": 4}})
+    domain, said = get_domain(plan.domain), list[str]()
+    made = with_small(plan, domain, tmp_path, get_engine("trl"), None, said.append)
+    assert Path(made.policy, "config.json").is_file()
+    assert len(said) == 2
+    again = with_small(plan, domain, tmp_path, get_engine("trl"), None, said.append)
+    assert again.policy == made.policy
+    assert len(said) == 2, "it is there already"
+    other = load_plan(name, {"small": {"steps": 3, "tasks": 4}})
+    apart = with_small(other, domain, tmp_path, get_engine("trl"), None, said.append)
+    assert apart.policy != made.policy
+    pocket = load_plan("tree")
+    assert with_small(pocket, domain, tmp_path, get_engine("trl"), None, said.append) is pocket

@@ -18,11 +18,13 @@ from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.patch import FACTORS
 from coevolve.harness.recipe import Recipe
-from coevolve.harness.rules import AgentRule, BacktestRule, DiagnosticRule, GateRule
+from coevolve.harness.rules import AgentRule, BacktestRule, DiagnosticRule, GateRule, SmallRule
 
 PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
 """Plans that come with the package, by name."""
 
+SMALL = "small"
+"""A policy that a run makes for itself."""
 Metric = Literal["valid", "optimal", "reward"]
 RATES: tuple[Metric, ...] = ("valid", "optimal")
 """Metrics that are shares of attempts; both are told of every checkpoint."""
@@ -68,7 +70,9 @@ class Plan(Value):
     name: str = Field(default="run", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,80}$")
     domain: str = "lake"
     policy: str = "pocket"
-    """What training starts from."""
+    """What training starts from; `small`: a little one that is made for the domain, and taught."""
+    small: SmallRule = SmallRule()
+    """How that is taught."""
     style: str = ""
     """Prompt style of the domain; if empty, the one that the policy was taught."""
     seed: int = 0

@@ -69,6 +69,18 @@ class BacktestRule(Value):
     """Share of the rollouts with signal that filters must leave."""
 
 
+class SmallRule(Value):
+    """How the policy `small` is taught before a run begins with it."""
+
+    knobs: dict[str, float] = {}
+    """Of the tasks whose solutions it is shown; the target's if empty."""
+    steps: int = Field(default=300, ge=1)
+    tasks: int = Field(default=32, ge=1)
+    """Solutions per step."""
+    learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    seed: int = 0
+
+
 class AgentRule(Value):
     """How long a model with tools may look around before it proposes."""
 

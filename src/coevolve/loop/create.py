@@ -23,8 +23,9 @@ from coevolve.engineers.search import GridSearch, RandomSearch
 from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.target import keep_tasks
-from coevolve.harness.plan import Plan
+from coevolve.harness.plan import SMALL, Plan
 from coevolve.loop.run import Run, Say, Team, quiet
+from coevolve.loop.small import with_small
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
 from coevolve.policies.gguf import GgufPolicy
@@ -110,8 +111,9 @@ def create(
 ) -> Run:
     """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
     engine = engine or own.engine(plan)
-    check(plan, engine.check, own)
+    domain = check(plan, engine.check, own)
     folder = folder.resolve()
+    plan = with_small(plan, domain, folder.parent, engine, observe, say)
     target = keep_tasks(plan.target, folder)
     named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
     plan = found_anywhere(plan).model_copy(update={"target": named})
@@ -165,7 +167,8 @@ def found_anywhere(plan: Plan) -> Plan:
 def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = own.domain or get_domain(plan.domain)
-    refuse(plan.policy, domain.scripts)
+    if plan.policy != SMALL:
+        refuse(plan.policy, domain.scripts)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.target.knobs)

@@ -1,15 +1,11 @@
 """A small policy for one domain, from scratch: a Llama with fresh weights and a vocabulary of the
 domain's own phrases, small enough for trees of versions on two cores.
 
-    python benchmarks/small_policy.py -d math -k digits=1 -k steps=2 -o runs/small/math-fresh
-    coevolve train warm -p runs/small/math-fresh -d math -k digits=1 -k steps=2 -o runs/small/math
-
 A token is a digit, a phrase that is frequent in prompts and oracle answers of the train split (what
 stands between digits, line by line), or else a byte, so that any text can be read and written. The
-same arguments and seed give the same folder.
+same tasks and seed give the same folder.
 """
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,13 +14,14 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from coevolve.cli.tasks import parse_changes
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
-from coevolve.domains.registry import get_domain
+from coevolve.domains.knobs import Knobs
 from coevolve.pocket.build import fresh_llama
 
+WIDTH, LAYERS, TASKS, PHRASES = 64, 3, 2_000, 512
+"""Of the model; tasks that phrases come from, and how many of these there are at most."""
 HEAD_WIDTH = 16
 MOST_TOKENS = 1024
 """Positions, for prompt and answer together."""
@@ -33,10 +30,9 @@ PAD, END, ANSWER = "<pad>", "<end>", "<answer>"
 CHAT_TEMPLATE = "{{ messages | map(attribute='content') | join('\n') }}" + ANSWER
 
 
-def texts(domain: Domain, knobs: list[str], style: str, count: int, seed: int) -> Iterator[str]:
+def texts(domain: Domain, knobs: Knobs, style: str, count: int, seed: int) -> Iterator[str]:
     """Prompts and oracle answers of tasks of the train split."""
-    parsed = domain.space.parse(parse_changes(knobs))
-    for task in domain.generate(parsed, count, derive(seed, "small", "texts"), Split.TRAIN):
+    for task in domain.generate(knobs, count, derive(seed, "small", "texts"), Split.TRAIN):
         yield from (message.content for message in domain.prompt(task, style))
         yield domain.oracle(task, style)
 
@@ -74,32 +70,13 @@ def make_model(
     )  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--domain", "-d", required=True)
-    parser.add_argument("--knob", "-k", action="append", default=[], help="NAME=VALUE, repeatable")
-    parser.add_argument("--style", default="")
-    parser.add_argument("--output", "-o", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=2_000, help="tasks that phrases come from")
-    parser.add_argument("--phrases", type=int, default=512, help="at most, in the vocabulary")
-    parser.add_argument("--width", type=int, default=64, help=f"a multiple of {HEAD_WIDTH}")
-    parser.add_argument("--layers", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=0)
-    chosen = parser.parse_args()
-    domain = get_domain(chosen.domain)
-    shown = list(texts(domain, chosen.knob, chosen.style, chosen.count, chosen.seed))
-    tokenizer = make_tokenizer(shown, chosen.phrases)
-    model = make_model(tokenizer, chosen.width, chosen.layers, chosen.seed)
-    model.save_pretrained(chosen.output)
-    tokenizer.save_pretrained(chosen.output)
-    lengths = sorted(len(tokenizer(answer)["input_ids"]) for answer in shown[-3 * 200 + 2 :: 3])
-    print(
-        f"{model.num_parameters():,} parameters, {len(tokenizer)} tokens in {chosen.output}; "
-        f"answers have {lengths[len(lengths) // 2]} tokens at the median, {lengths[-1]} at most"
-    )
-
-
-if __name__ == "__main__":
-    main()
+def make_small(
+    domain: Domain, knobs: Knobs, style: str, folder: Path, seed: int = 0, tasks: int = TASKS
+) -> int:
+    """Write the model into a folder, and say how many weights it has."""
+    shown = list(texts(domain, knobs, style, tasks, seed))
+    tokenizer = make_tokenizer(shown, PHRASES)
+    model = make_model(tokenizer, WIDTH, LAYERS, seed)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return int(model.num_parameters())

@@ -1,0 +1,57 @@
+"""The policy `small` of a plan: made from scratch and taught before the run begins, once.
+
+Invariant: the same domain, style and lessons give the same folder, which every run beside it uses.
+"""
+
+import json
+from pathlib import Path
+
+from coevolve.core.seeds import derive, digest
+from coevolve.core.splits import Split
+from coevolve.domains.base import Domain
+from coevolve.domains.knobs import Knobs
+from coevolve.engines.base import Engine, Observe, Stage
+from coevolve.harness.plan import SMALL, Plan
+from coevolve.harness.recipe import Recipe
+from coevolve.loop.run import Say
+from coevolve.store.files import alone
+
+
+def with_small(
+    plan: Plan, domain: Domain, runs: Path, engine: Engine, observe: Observe | None, say: Say
+) -> Plan:
+    """The plan with the folder of its small policy, if it begins with one."""
+    if plan.policy != SMALL:
+        return plan
+    rule = plan.small
+    knobs = domain.space.parse(rule.knobs or plan.target.knobs)
+    key = json.dumps([domain.name, plan.style, dict(knobs), rule.model_dump()], sort_keys=True)
+    folder = runs / SMALL / f"{domain.name}-{digest(key, size=4).hex()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = folder / "taught" / "policy"
+    with alone(folder):  # two runs may want the same one
+        if not (folder / "taught" / "result.json").is_file():
+            teach(plan, domain, knobs, folder, engine, observe, say)
+    return plan.model_copy(update={"policy": str(policy)})
+
+
+def teach(
+    plan: Plan, domain: Domain, knobs: Knobs, folder: Path, engine: Engine,
+    observe: Observe | None, say: Say,
+) -> None:  # fmt: skip
+    """Fresh weights, and what they learn of solved tasks; broken off, it goes on."""
+    rule, fresh = plan.small, folder / "fresh"
+    if not (fresh / "config.json").is_file():
+        from coevolve.pocket.small import make_small  # transformers: seconds
+
+        weights = make_small(domain, knobs, plan.style, fresh, rule.seed)
+        say(f"made a policy of {weights:,} weights for {domain.name}, in {folder}")
+    recipe = Recipe(steps=rule.steps, tasks=rule.tasks, learning_rate=rule.learning_rate)
+    stage = Stage(
+        kind="warm", model=str(fresh), recipe=recipe, style=plan.style, seed=rule.seed,
+        folder=folder / "taught",
+    )  # fmt: skip
+    seed = derive(rule.seed, "tasks")
+    tasks = list(domain.generate(knobs, recipe.distinct, seed, Split.TRAIN))
+    say(f"teaching it on {len(tasks):,} solved tasks, {rule.steps} steps")
+    engine.train(stage, tasks, observe)
