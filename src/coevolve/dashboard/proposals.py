@@ -151,7 +151,16 @@ def learned(one: Generation) -> tuple[str, ...]:
         f"{trial.reason}"
         for trial in one.learn.trials
     ]
-    return tuple(written(words) for words in (*skills, *trials))
+    grown = [
+        f"diagnostic {diagnostic.name}, from the clean room: "
+        + (
+            f"held {diagnostic.held} of {len(diagnostic.sightings)}"
+            if diagnostic.sightings
+            else "new"
+        )
+        for diagnostic in one.learn.grown
+    ]
+    return tuple(written(words) for words in (*skills, *trials, *grown))
 
 
 def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tuple[Attempt, ...]:

@@ -3,6 +3,7 @@
 SQL of the built-in suite is ours; any other is untrusted text and only ever runs locked.
 """
 
+import operator
 from collections.abc import Iterable
 from typing import Literal
 
@@ -14,6 +15,8 @@ Layer = Literal["score", "signal", "behaviour", "version"]
 Level = Literal["warn", "critical"]
 Direction = Literal["above", "below"]
 """On which side of a threshold the alarm is."""
+HELD_TO_BLOCK = 2
+"""Cheats that a grown diagnostic must have found before it may block."""
 LAYERS: tuple[Layer, ...] = ("score", "signal", "behaviour", "version")
 
 
@@ -26,6 +29,15 @@ class Validation(Value):
     versions: int
     """How many versions it was replayed over."""
     words: str = ""
+
+
+class Sighting(Value):
+    """A version that the clean room has judged, and whether a grown diagnostic raised an alarm."""
+
+    run: str
+    version: int
+    alarmed: bool
+    honest: bool
 
 
 class Diagnostic(Value):
@@ -56,6 +68,10 @@ class Diagnostic(Value):
     """The first version that its thresholds hold for."""
     built_in: bool = False
     """Whether its SQL came with the program. A file cannot claim it."""
+    grown: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it comes from what the clean room found out (`diagnostics.grown`)."""
+    sightings: tuple[Sighting, ...] = Field(default=(), exclude_if=operator.not_)
+    """What became of versions that it did not grow from."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Diagnostic":
@@ -64,9 +80,28 @@ class Diagnostic(Value):
             raise ValueError(f"critical {critical} is reached before warn {warn}")
         return self
 
+    @property
+    def held(self) -> int:
+        """Cheats that it raised an alarm on."""
+        return sum(one.alarmed and not one.honest for one in self.sightings)
+
+    @property
+    def retired(self) -> bool:
+        """Whether it accused an honest version, or overlooks more cheats than it finds."""
+        missed = sum(not one.alarmed and not one.honest for one in self.sightings)
+        wrong = any(one.alarmed and one.honest for one in self.sightings)
+        return wrong or missed > self.held + 1
+
+    def with_sightings(self, seen: Iterable[Sighting]) -> "Diagnostic":
+        """With more of a record, each version once; it may block once it has held twice."""
+        known = {(one.run, one.version): one for one in (*self.sightings, *seen)}
+        made = self.model_copy(update={"sightings": tuple(known[key] for key in sorted(known))})
+        return made.model_copy(update={"blocks": made.held >= HELD_TO_BLOCK and not made.retired})
+
     def applies(self, domains: Iterable[str]) -> bool:
         """Whether it is about a run with these domains."""
-        return "*" in self.domains or bool(set(self.domains) & set(domains))
+        own = "*" in self.domains or bool(set(self.domains) & set(domains))
+        return own and not self.retired
 
     def level(self, value: float, n: int) -> Level | None:
         """What a value means, None for nothing."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout
+from coevolve.diagnostics.grown import begin_grown
 from coevolve.engineers.library import SkillLibrary
 from coevolve.evaluation.gate import change_of
 from coevolve.evaluation.spread import spread_of
@@ -58,6 +59,7 @@ def hold_to_weights(run: Run) -> None:
         if library.exists() and not library.is_dir():
             raise UserError(f"{library} is no folder; skills are kept as files in one")
         found = SkillLibrary(library).copied(run.paths.skills)
+        begin_grown(run.paths.grown, run.paths.diagnostics)
         return Begin(code=code_hash(), weights=weights, skills=tuple(sorted(found.skills)))
 
     begun = run.phase(RUN, "begin", work)

@@ -208,5 +208,9 @@ def side(run: Run, health: Health, number: int | None) -> Side:
     train = run.lineage.nodes[number].train
     assert train
     readings = readings_at(health.findings, number)
-    blocking = health.blocking(number) if run.plan.diagnostic.blocks else ()
+    # Where there is a clean room, that decides, and grown diagnostics are put on record.
+    aside = {one.diagnostic.name for one in health.findings if one.diagnostic.grown}
+    aside = aside if run.lineage.clean else set()
+    blocking = [one for one in health.blocking(number) if one.diagnostic not in aside]
+    blocking = blocking if run.plan.diagnostic.blocks else []
     return Side(run.gate(number), readings, blocking, train.result.stopped)

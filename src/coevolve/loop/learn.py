@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from coevolve.core.seeds import digest
 from coevolve.diagnostics.grid import from_grid
+from coevolve.diagnostics.grown import grown, keep_grown, share_grown
 from coevolve.diagnostics.health import Health
 from coevolve.diagnostics.need import needs_diagnostic
 from coevolve.diagnostics.separation import labels_of
@@ -17,6 +18,7 @@ from coevolve.diagnostics.trials import Occasion, try_diagnostics, try_threshold
 from coevolve.engineers.distill import distil
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.situation import situation_of
+from coevolve.evaluation.clean import CLEAN_ROOM
 from coevolve.harness.diagnostic import Diagnostic, DiagnosticTrial
 from coevolve.harness.plan import Plan
 from coevolve.harness.skill import Skill
@@ -37,6 +39,11 @@ def learn(run: Run, generation: int, versions: Sequence[Version]) -> None:
         own.absorb(skill)
         SkillLibrary(run.plan.skills or run.paths.library).absorb(skill)
     keep_trials(run.ledger.folder, found.trials)
+    keep_grown(run.paths.diagnostics, found.grown)
+    share_grown(run.paths.grown, found.grown)
+    for one in found.grown:
+        record = "new" if not one.sightings else f"held {one.held} of {len(one.sightings)}"
+        run.say(f"diagnostic from the clean room ({record}): {one.question}")
     for trial in found.trials:
         if trial.accepted:
             first = len(run.lineage.nodes)
@@ -55,7 +62,22 @@ def learned(run: Run, generation: int, versions: Sequence[Version]) -> Learn:
     health = run.health()
     reason = needs_diagnostic(health, run.lineage.versions, run.plan.diagnostic)
     trials = tried(run, health) if reason else []
-    return Learn(skills=tuple(skills.values()), reason=reason, trials=tuple(trials))
+    return Learn(
+        skills=tuple(skills.values()), reason=reason, trials=tuple(trials),
+        grown=tuple(grown_by(run, versions)),
+    )  # fmt: skip
+
+
+def grown_by(run: Run, versions: Sequence[Version]) -> list[Diagnostic]:
+    """What the clean room's word on versions teaches about diagnostics."""
+    nodes = [one for one in run.lineage.nodes if one.gate and one.gate.clean]
+    honest = {
+        one.number: all(alarm.diagnostic != CLEAN_ROOM for alarm in one.gate.blocking)
+        for one in nodes
+        if one.gate
+    }
+    new = [one.number for one in versions if one.number in honest]
+    return grown(occasion_of(run), honest, new, identity(run.plan)) if new else []
 
 
 def distilled(run: Run, generation: int, library: SkillLibrary, version: Version) -> list[Skill]:
@@ -88,15 +110,7 @@ def identity(plan: Plan) -> str:
 
 def tried(run: Run, health: Health) -> list[DiagnosticTrial]:
     """New questions, and other thresholds for the alarms of the newest version."""
-    generations = [one.learn for one in run.lineage.generations if one.learn]
-    occasion = Occasion(
-        folder=run.ledger.folder,
-        labels=labels_of(run.lineage.versions),
-        since=len(run.lineage.nodes),
-        rule=run.plan.diagnostic,
-        seed=run.plan.seed,
-        earlier=sum(bool(one.trials) for one in generations),
-    )
+    occasion = occasion_of(run)
     names = {alarm.diagnostic for alarm in health.alarms if alarm.version == occasion.since - 1}
     new = {one.name: one for one in (*from_grid(occasion), *proposed(run))}
     revised = [try_threshold(name, occasion, len(names)) for name in sorted(names)]
@@ -104,6 +118,18 @@ def tried(run: Run, health: Health) -> list[DiagnosticTrial]:
         *try_diagnostics(list(new.values()), occasion),
         *(trial for trial in revised if trial is not None),
     ]
+
+
+def occasion_of(run: Run) -> Occasion:
+    generations = [one.learn for one in run.lineage.generations if one.learn]
+    return Occasion(
+        folder=run.ledger.folder,
+        labels=labels_of(run.lineage.versions),
+        since=len(run.lineage.nodes),
+        rule=run.plan.diagnostic,
+        seed=run.plan.seed,
+        earlier=sum(bool(one.trials) for one in generations),
+    )
 
 
 def proposed(run: Run) -> list[Diagnostic]:

@@ -68,6 +68,15 @@ class Paths(NamedTuple):
         return self.folder / "skills"
 
     @property
+    def diagnostics(self) -> Path:
+        return self.folder / "diagnostics"
+
+    @property
+    def grown(self) -> Path:
+        """The grown diagnostics that runs beside each other share."""
+        return self.folder.parent / "diagnostics"
+
+    @property
     def library(self) -> Path:
         """The skills that runs beside each other share."""
         return self.folder.parent / "skills"

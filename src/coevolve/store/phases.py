@@ -7,6 +7,7 @@
 Invariant: nothing else reads or writes a payload; a record that does not fit is named, not used.
 """
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.budget import Spent
-from coevolve.harness.diagnostic import Alarm, DiagnosticTrial, Finding
+from coevolve.harness.diagnostic import Alarm, Diagnostic, DiagnosticTrial, Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import RATES
 from coevolve.harness.proposal import Proposal, unsaid
@@ -230,6 +231,8 @@ class Learn(Phase):
     reason: str = ""
     """Why new diagnostics were tried."""
     trials: tuple[DiagnosticTrial, ...] = ()
+    grown: tuple[Diagnostic, ...] = Field(default=(), exclude_if=operator.not_)
+    """Diagnostics that the clean room's word has grown, or added to the record of."""
 
 
 class Share(Value):
