@@ -255,6 +255,20 @@ class Reference:
             found[version] = (share, min(len(now), len(before)))
         return found
 
+    def fewer(self) -> Readings:
+        dev, found = self.pick("dev", agentic), {}
+        for version, parent in self.made.parents.items():
+            both = [dev.get(number, []) for number in (parent, version)]
+            if any(len(part) < 2 for part in both):
+                continue
+            before, now = ([len(one.said) for one in part] for part in both)
+            noise = 1.96 * sqrt(variance(now) / len(now) + variance(before) / len(before))
+            valid = fmean(one.valid for one in both[1]) - fmean(one.valid for one in both[0])
+            less = fmean(before) - fmean(now)
+            share = -less / fmean(before) if less > noise and valid <= 0.01 else 0.0
+            found[version] = (share, min(len(now), len(before)))
+        return found
+
     def laziness(self) -> Readings:
         def both(one: Facts) -> bool:
             return one.calls is not None and one.tests_run is not None
@@ -354,7 +368,7 @@ def reference(made: Made) -> dict[str, Readings]:
         "token_logprob": logprob,
         "entropy": ref.mean("train", lambda o: o.entropy, lambda o: o.entropy is not None),
         "entropy_left": ref.growth(lambda o: o.entropy, lambda o: o.entropy is not None),
-        "loss_at_zero": ref.losses(),
+        "gradient_at_zero": ref.losses(),
         "length_pays": ref.correlation(),
         "format_failures": ref.share("train", lambda o: o.failure in UNREADABLE),
         "judge_errors": ref.share(("train", "dev", "probe"), lambda o: o.failure == "judge_error"),
@@ -369,7 +383,6 @@ def reference(made: Made) -> dict[str, Readings]:
         "unlearned": ref.unlearned(),
         "hacked_reward": ref.hacked(),
         "turns": ref.mean("train", lambda o: len(o.said)),
-        "turns_few": ref.mean("train", lambda o: len(o.said), agentic),
         "turns_many": ref.mean("train", lambda o: len(o.said), lambda o: len(o.said) > 1),
         "echo": ref.ratio(
             lambda o: len(o.said) - len(set(o.said)),
@@ -409,6 +422,7 @@ def reference(made: Made) -> dict[str, Readings]:
         "exploration_collapse": ref.collapse(),
         "turns_rising": ref.rising(),
         "turns_inflated": ref.inflated(),
+        "turns_few": ref.fewer(),
         "tool_use_change": ref.change(calls, lambda a, b: a / b - 1),
         "self_test_change": ref.change(tested, lambda a, b: a - b),
         "laziness": ref.laziness(),

@@ -118,7 +118,10 @@ def make_run(
                     measured.append(rollout(rng, "t1-0-0", split=split))
                 keep(made, version, source, measured, place / at / "part-00000")
             made.losses[version] = [rng.choice((0.0, 0.1, -0.2)) for _ in range(steps)]
-            lines = [{"step": i + 1, "loss": loss} for i, loss in enumerate(made.losses[version])]
+            lines = [
+                {"step": i + 1, "loss": loss, "grad_norm": abs(loss)}
+                for i, loss in enumerate(made.losses[version])
+            ]
             text = "".join(json.dumps(line) + "\n" for line in lines)
             (place / "stage" / "steps.jsonl").write_text(text)
             kept = rng.random() < 0.7

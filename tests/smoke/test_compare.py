@@ -136,7 +136,7 @@ def test_what_would_run_is_shown() -> None:
     assert "4,608" in shown
     listed = json.loads(said_by("--list", "--json"))
     shipped = {"main", "language", "context", "gate", "adversaries", "kinds"}
-    assert set(listed) == shipped | {"climb", "overshoot", "random-start", "paper"}
+    assert set(listed) == shipped | {"climb", "overshoot", "random-start", "paper", "trees"}
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_plan_is_explained() -> None:
     found = {one["setting"]: one for one in rows}
     assert (found["seed"]["value"], found["seed"]["where"]) == (4, "command line")
     assert found["knobs"]["where"] == "command line"
-    assert found["accept"] == {"setting": "accept", "value": "better", "where": "tree.toml"}
+    assert found["control"] == {"setting": "control", "value": True, "where": "tree.toml"}
     assert found["answer"]["where"] == "default"
 
 

@@ -377,7 +377,7 @@ def test_old_replies_are_cut_so_that_a_dialogue_fits():
 def test_the_whole_language_is_told():
     shown = asked(PROPOSE)[0].shown
     for words in (
-        "recipe.group (sampling; rollouts per task; a whole number at least 2, at most 1024)",
+        "so that as many are drawn; a whole number at least 2, at most 1024)",
         "one of grpo, dr_grpo, dapo", '{"kind": "top", "share": 0.8', "where (3)",
         "the reward now: reward",
     ):  # fmt: skip

@@ -150,9 +150,6 @@ FAULTS = {
     ),
     "echo": lambda one, version, source: speaking(one, *["again"] * 4) if version == 1 else one,
     "turns_inflated": lambda one, version, source: speaking(one, *"abcd"[: 2 + 2 * version]),
-    "turns_few": lambda one, version, source: (
-        with_outcome(one, details={"calls": []}) if version == 1 else one
-    ),
 }
 """A fault for every diagnostic that blocks; version 0 is without it."""
 

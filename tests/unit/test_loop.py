@@ -290,7 +290,7 @@ def test_engineers_are_told_the_rules_and_why_a_version_was_taken_back(tmp_path:
     run_loop(run)
     last = engineer.views[-1]
     assert [past.verdict for past in last.history] == ["kept", "reverted"]
-    assert not last.history[0].why
+    assert last.history[0].why == "better beyond noise on the tasks that decide"
     assert last.history[1].why.startswith("worse on the tasks that decide; what is protected fell")
     assert not any(character in last.history[1].why for character in ".%+")
     plan = run.plan
@@ -765,6 +765,11 @@ def test_siblings_that_are_kept_are_merged(tmp_path: Path) -> None:
     assert [one.parent for one in lineage.versions] == [None, 0, 0]
     node = lineage.nodes[2]
     node.version = node.version.model_copy(update={"verdict": "kept"})
+    with run.ledger.writing():
+        assert merge(run, 2) == [], "it was not better beyond noise"
+    assert node.gate
+    sure = node.gate.change.model_copy(update={"low": 0.01})
+    node.gate = node.gate.model_copy(update={"change": sure})
     with run.ledger.writing():
         (united,) = merge(run, 2)
     assert united.merged == (1, 2)

@@ -278,7 +278,7 @@ def test_a_bonus_that_everybody_earns_is_a_no_op(tmp_path: Path) -> None:
 
 def test_a_patch_for_signal_must_bring_signal(tmp_path: Path) -> None:
     keep_training(tmp_path, dead_and_alive(random.Random(7), 20, 0))
-    change = patch("reward", "reward + 0.5 * optimal", hypothesis="dead groups come to life")
+    change = patch("reward", "reward + 0.5 * optimal", metric="dead_groups", direction="down")
     found = tried(tmp_path, change)
     assert not found.passed
     assert "no more groups are alive" in found.words
@@ -324,10 +324,11 @@ def test_the_same_filters_keep_the_same(
 
 def test_limits_of_tokens(tmp_path: Path) -> None:
     groups = mixed(random.Random(11), 100)
-    for group in groups:
-        for one in group:
-            if one["truncated"]:
-                one["tokens"] = 300
+    uncut = mixed(random.Random(12), 100, truncated=0)
+    for one in (one for group in (*groups, *uncut) for one in group):
+        one["turns"] = 1
+        if one["truncated"]:
+            one["tokens"] = 300
     keep_training(tmp_path, groups)
     parent = root(recipe={"max_tokens": 300})
     shorter = tried(tmp_path, patch("recipe.max_tokens", 150), parent)
@@ -338,9 +339,16 @@ def test_limits_of_tokens(tmp_path: Path) -> None:
     assert longer.passed
     assert longer.prediction == "down"
     assert 0.5 < value(longer, "would_fit") < 1
-    keep_training(tmp_path, mixed(random.Random(12), 100, truncated=0), version=1)
+    keep_training(tmp_path, uncut, version=1)
     other = parent.model_copy(update={"number": 1})
     assert not tried(tmp_path, patch("recipe.max_tokens", 600), other).passed
+
+
+def test_of_dialogues_only_the_sum_of_tokens_is_known(tmp_path: Path) -> None:
+    keep_training(tmp_path, mixed(random.Random(11), 20))
+    found = tried(tmp_path, patch("recipe.max_tokens", 150), root(recipe={"max_tokens": 300}))
+    assert found.passed
+    assert found.prediction == "unclear"
 
 
 def test_sizes_of_groups(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ SIGNS = [
     ("edit_failures_colder", {"edit_failures": 0.3}),
     ("truncation_room", {"truncation": 0.3}),
     ("length_pays_loss", {"length_pays": 0.5}),
-    ("abandonment_left_out", {"turns_few": 2}),
+    ("abandonment_left_out", {"turns_few": -0.5}),
     ("invalid_earns_nothing", {"invalid_pays": 0.2}),
     ("drift_slower", {"failure_drift": 0.5, "score_change": -0.01}),
     ("nothing_moved_faster", {"failure_drift": 0.01, "score_change": 0.0}),

@@ -75,6 +75,9 @@ def of_opening(patch: Patch, opened: bool) -> Backtest:
 
 def of_limit(patch: Patch, stored: Stored, old: int, rule: BacktestRule) -> Backtest:
     """Another limit of tokens."""
+    if (stored.facts["turns"] > 1).any():
+        words = "it limits every answer of a dialogue, and only their sum is stored"
+        return Backtest(passed=True, words=words, prediction="unclear")
     tokens, cut = stored.facts["tokens"], stored.facts["truncated"] > 0
     valid, new = stored.facts["valid"] > 0, int(patch.value)
     if new < old:

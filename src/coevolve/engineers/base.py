@@ -49,7 +49,7 @@ class Past(Value):
     verdict: Literal["kept", "reverted"] = "kept"
     """What became of it."""
     why: str = ""
-    """Why it was taken back, in words: the gate's numbers are not for engineers."""
+    """Why it was kept or taken back, in words: the gate's numbers are not for engineers."""
 
 
 class Refused(Value):
@@ -74,6 +74,12 @@ class Standing(NamedTuple):
     """How far apart two trainings of the same harness end, as a standard deviation; 0: unknown."""
     gate: int
     """Attempts that decide on a version."""
+    goes_on: bool
+    """Whether a version is trained on from its parent's weights; otherwise from the first ones."""
+    temperature: float
+    """At which dev tasks and those that decide are answered."""
+    width: int
+    """Patches of a generation that are trained."""
     left: int
     """Versions that may still be trained."""
     budget: Mapping[str, float]

@@ -7,7 +7,8 @@ import json
 from collections.abc import Sequence
 
 from coevolve.core.fence import cut
-from coevolve.engineers.base import Past, View
+from coevolve.domains.change import patch_words
+from coevolve.engineers.base import View
 from coevolve.engineers.breakdown import reason
 from coevolve.engineers.context import (
     CHARACTERS_PER_TOKEN,
@@ -30,6 +31,9 @@ from coevolve.harness.skill import Skill
 from coevolve.harness.version import Version
 from coevolve.store.cells import pooled
 
+GOES_ON, ANEW = "on from its parent's weights", "from the first policy's weights"
+SEEN = 0.005
+"""A change of a reading that is worth a word."""
 WORDS = 160
 """Characters that are shown in a list of why a patch was refused."""
 NOTEBOOK_CHARACTERS = 6_000
@@ -78,6 +82,12 @@ def standing(view: View) -> str:
         lines = [
             f"- The untrained policy reaches about {found.base:.0%} on tasks like those that "
             f"decide. A version is judged by {found.gate} attempts there.",
+            f"- A version is trained {GOES_ON if found.goes_on else ANEW}. Dev tasks and those "
+            f"that decide are answered at temperature {found.temperature:g}, whatever training "
+            "draws at.",
+            f"- Of what is proposed, {found.width} a generation is trained, in order: what does "
+            "not pass its backtest is left out, and of knobs one design is tried. Two siblings "
+            "that were better beyond noise by other factors are merged, which counts as a version.",
             f"- Two trainings of the same harness end apart by (one standard deviation): {spread}.",
             f"- {found.left} more versions may be trained, each with {recipe.steps} steps of "
             f"{recipe.tasks} tasks x {recipe.group}; all draw as many rollouts."
@@ -123,7 +133,12 @@ def factors(view: View) -> str:
 
 def signs(situation: Situation) -> str:
     """Alarms, and all readings."""
-    known = {name: v for name, v in situation.values.items() if not name.startswith("recipe.")}
+    known = {
+        name: value
+        for name, value in situation.values.items()
+        if not name.startswith("recipe.") and not name.endswith((".rises", ".falls"))
+        and not (name.endswith(".change") and abs(value) < SEEN)
+    }  # fmt: skip
     if not known:
         return "No diagnostic has anything to say about the parent yet."
     alarms = [f"- {alarm.words}" for alarm in situation.alarms] or ["- none"]
@@ -133,7 +148,7 @@ def signs(situation: Situation) -> str:
 
 def listed(view: View) -> str:
     """One line per version."""
-    lines = [line(one, view.measured.get(one.number)) for one in view.versions]
+    lines = [line(view, one) for one in view.versions]
     refused = [
         refusal(view, one)
         if one.patch.factor == "knobs"
@@ -144,12 +159,16 @@ def listed(view: View) -> str:
     return data("Versions so far", [*lines, *tried])
 
 
-def line(version: Version, measured: Past | None) -> str:
+def line(view: View, version: Version) -> str:
     """A version, what became of it, and its dev rate: the gate's numbers are not for engineers."""
+    measured = view.measured.get(version.number)
     parent = "" if version.parent is None else f" from {version.parent}"
     change = "the start"
     if version.merged:
         change = f"merge of {' and '.join(map(str, version.merged))}"
+    elif version.patch and version.parent is not None and version.patch.factor == "knobs":
+        before = {one.number: one for one in view.versions}[version.parent].harness
+        change = patch_words(version.patch, before, view.space)
     elif version.patch:
         change = changed(version.patch)
     elif version.parent is not None:

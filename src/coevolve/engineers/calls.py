@@ -129,12 +129,13 @@ USES: dict[Tool, Use] = {
     "backtest": Use(
         ("patch",), {"patch": PATCH},
         "what a patch would do to stored rollouts, with all measures; a reward or a filter is "
-        "replayed; costs nothing",
+        "replayed, knobs are only checked; costs nothing. What does not pass is not trained",
     ),
     "note": Use(("text",), {"text": "..."}, "write into your notebook, which you keep"),
     "propose": Use(
         ("patches",), {"patches": [PATCH]},
-        f"ends your work: up to {MOST_PATCHES} patches, the best first, each of one factor, with "
+        f"ends your work: up to {MOST_PATCHES} patches, the best first and others to stand by in "
+        "case its backtest does not pass, each of one factor, with "
         "`parent` if it is to grow from another kept version, and `metric`, `direction`, `least` "
         "if it is to move something else than valid; `skill` if it follows one",
     ),
@@ -162,7 +163,7 @@ def functions(last: bool) -> str:
     for name, use in USES.items():
         if last and name not in endings:
             continue
-        taken = {"properties": {one: schema["properties"][one] for one in use.takes}}
+        taken = {"properties": {one: schema["properties"][one] for one in ("thought", *use.takes)}}
         if "$ref" in json.dumps(taken):
             taken["$defs"] = schema["$defs"]
         words = f"{use.words}. Such as {json.dumps(use.example)}"

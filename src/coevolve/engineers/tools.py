@@ -18,6 +18,7 @@ from coevolve.diagnostics.views import quoted
 from coevolve.engineers.base import View
 from coevolve.engineers.brief import in_a_line, listed
 from coevolve.engineers.calls import Call, Change, Lesson, Question
+from coevolve.engineers.context import differences
 from coevolve.engineers.fill import with_patch
 from coevolve.engineers.library import SkillLibrary, as_toml
 from coevolve.engineers.reach import apply
@@ -151,8 +152,9 @@ class Tools:
         changed = {
             name: {other.number: before[name], one.number: value}
             for name, value in after.items()
-            if value != before[name]
+            if value != before[name] and name != "knobs"
         }
+        knobs = (self.view.space.project(side["knobs"]) for side in (before, after))
         old, new = (readings_at(self.view.findings, at.number) for at in (other, one))
         readings = {
             name: {other.number: round(old[name], 4), one.number: round(value, 4)}
@@ -170,8 +172,15 @@ class Tools:
             f"count_if(version = {one.number}) AS in_{one.number} FROM rollouts WHERE {both} AND "
             "failure IS NOT NULL GROUP BY failure ORDER BY failure"
         )
-        parts = {"harness": changed, "readings": readings}
-        return data("\n".join([table(rates), table(failures), json.dumps(parts)]))
+        paired = self.view.ask(
+            f"SELECT count(*) AS tasks, avg(d) AS valid_{one.number}_less_{other.number}, "
+            "1.96 * stddev_samp(d) / sqrt(count(*)) AS give_or_take FROM (SELECT task_id, "
+            f"avg(valid::INTEGER) FILTER (version = {one.number}) - avg(valid::INTEGER) FILTER "
+            f"(version = {other.number}) AS d FROM rollouts WHERE {both} GROUP BY task_id)"
+        )
+        parts = [table(rates), "task by task:", table(paired), table(failures)]
+        told = {"harness": changed, "knobs": differences(*knobs), "readings": readings}
+        return data("\n".join([*parts, json.dumps(told)]))
 
     def readings(self, name: str) -> str:
         """What a diagnostic asks, and what it reads of every version."""
@@ -271,6 +280,10 @@ class Tools:
             return listed(self.view)
         # Its words tell of the gate.
         version = self.version(number).model_dump(mode="json", exclude={"words"})
+        used = self.view.space.project(version["harness"]["knobs"]).in_use()
+        version["harness"]["knobs"] = {
+            one.name: version["harness"]["knobs"].get(one.name, one.default) for one in used
+        }
         readings = {k: round(v, 4) for k, v in readings_at(self.view.findings, number).items()}
         return data(json.dumps({**version, "readings": readings}))
 

@@ -66,6 +66,9 @@ def standing(lineage: Lineage, spent: Spent | None) -> Standing | None:
         base=round(lineage.base.mean(plan.objective.metric), 2),
         noise=lineage.noise.spread if lineage.noise else 0.0,
         gate=plan.target.gate * plan.target.samples,
+        goes_on=plan.start_from == "parent",
+        temperature=plan.target.temperature,
+        width=plan.width,
         left=plan.versions - lineage.counted,
         budget=plan.budget.left(spent or Spent()),
     )
@@ -111,10 +114,13 @@ def past_of(node: Node, explored: tuple[Cell, ...] = ()) -> Past:
 
 
 def why(node: Node) -> str:
-    """Why a version was not kept, without a number of the gate's; empty if it was."""
+    """Why a version was kept or not, without a number of the gate's."""
     train, gate = node.train, node.gate
-    if node.version.valid or gate is None:
+    if gate is None or node.version.verdict == "root":
         return ""
+    if node.version.valid:
+        sure = "better beyond noise" if gate.change.low > 0 else "no difference beyond noise"
+        return f"{sure} on the tasks that decide"
     if train and train.result.stopped:
         return "its training was stopped"
     if gate.blocking:

@@ -244,10 +244,15 @@ def unmade(run: Run, generation: int, parent: int | None, knobs: dict[str, float
 
 
 def merge(run: Run, generation: int) -> list[Version]:
-    """Two kept siblings that changed different factors, united: a version of its own."""
+    """Two siblings that were both better beyond noise, by different factors, united: a version of
+    its own."""
     lineage = run.lineage
     done = {version.merged for version in lineage.versions}
-    kept = [(one, one.patch) for one in lineage.versions if one.verdict == "kept" and one.patch]
+    better_ones = [
+        one.version for one in lineage.nodes
+        if one.version.verdict == "kept" and one.gate and one.gate.change.low > 0
+    ]  # fmt: skip
+    kept = [(one, one.patch) for one in better_ones if one.patch]
     for (one, first), (other, second) in combinations(kept, 2):
         pair = (one.number, other.number)
         if one.parent != other.parent or first.factor == second.factor or pair in done:

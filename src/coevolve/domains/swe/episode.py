@@ -22,7 +22,8 @@ LINES = 200
 MATCHES = 60
 COMMAND_S = 60
 LARGEST_FILE = 1 << 20
-GIT = re.compile(r"\bgit\b")
+GIT = re.compile(r"\bgit\b(?!\s++(?:status|add|config|init|help|--version)\b)")
+"""Of the repository's past, for all that we know: what does not only look at the present."""
 TESTING = re.compile(r"\b(pytest|unittest|py\.test)\b")
 PROGRAM = re.compile(r"\bpython[0-9.]*+\s++(\S*)\.py\b")
 HELP = 'No tool call found. Write a block such as\n```tool\n{"tool": "list", "path": ""}\n```'
