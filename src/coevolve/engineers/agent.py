@@ -210,7 +210,7 @@ class Dialogue:
 
     def skill(self, change: Change, patch: Patch) -> str:
         """The skill that a proposal names, if it does what that skill would do."""
-        view = self.tools.grown(change)
+        view = self.tools.view_for(change)
         known = self.tools.library.skills.get(change.skill)
         if known is None or known.quarantined:
             return ""

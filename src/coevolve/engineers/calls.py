@@ -99,7 +99,8 @@ USES: dict[Tool, Use] = {
     ),
     "compare": Use(
         ("version", "other", "ids"), {"version": 1, "other": 0},
-        "two versions side by side: harness, readings, dev by kind; or two rollouts by `ids`",
+        "two versions side by side: dev rates, also task by task, failures, harness, readings; or "
+        "two rollouts by `ids`",
     ),
     "lineage": Use(("version",), {"version": 1}, "one version in full; without it, all in a line"),
     "diagnostics": Use(

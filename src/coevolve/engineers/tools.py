@@ -80,7 +80,7 @@ class Tools:
         """The patch that a model means, if it may be made; a `UserError` says why not."""
         if change is None:
             raise UserError("`patch` is missing")
-        view, value = self.grown(change), change.value
+        view, value = self.view_for(change), change.value
         lookup("factor", change.factor, dict.fromkeys(view.factors))
         if change.factor == "knobs":
             if not isinstance(value, dict):
@@ -102,7 +102,8 @@ class Tools:
         after = with_patch(view.parent.harness, patch, view.components)
         # As it was read, so that no spelling of a value hides what it is.
         patch = patch.model_copy(update={"value": flat(after)[patch.factor]})
-        for version in view.versions:
+        goes_on = view.standing is not None and view.standing.goes_on
+        for version in () if goes_on else view.versions:
             if version.harness.digest() == after.digest():
                 raise UserError(
                     f"version {version.number} was trained so already: {version.verdict}"
@@ -114,7 +115,7 @@ class Tools:
             raise UserError(f"the skill {skill.name} warns of it: {skill.summary}")
         return patch
 
-    def grown(self, change: Change) -> View:
+    def view_for(self, change: Change) -> View:
         """The view for a patch of whatever version it is a patch of."""
         other = change.parent not in (None, self.view.parent.number)
         return self.view.of(change.parent or 0) if other else self.view
@@ -123,7 +124,7 @@ class Tools:
         """What a patch would do to stored rollouts, and what is left of it within reach."""
         patch = self.patch_of(change)
         assert change
-        tried = self.view.backtest(patch, self.grown(change).parent.number)
+        tried = self.view.backtest(patch, self.view_for(change).parent.number)
         if isinstance(change.value, dict) and isinstance(patch.value, dict):
             came = {
                 name: round(patch.value[name], 4)
@@ -175,8 +176,9 @@ class Tools:
         paired = self.view.ask(
             f"SELECT count(*) AS tasks, avg(d) AS valid_{one.number}_less_{other.number}, "
             "1.96 * stddev_samp(d) / sqrt(count(*)) AS give_or_take FROM (SELECT task_id, "
-            f"avg(valid::INTEGER) FILTER (version = {one.number}) - avg(valid::INTEGER) FILTER "
-            f"(version = {other.number}) AS d FROM rollouts WHERE {both} GROUP BY task_id)"
+            f"avg(valid::INTEGER) FILTER (WHERE version = {one.number}) - avg(valid::INTEGER) "
+            f"FILTER (WHERE version = {other.number}) AS d FROM rollouts WHERE {both} "
+            "GROUP BY task_id)"
         )
         parts = [table(rates), "task by task:", table(paired), table(failures)]
         told = {"harness": changed, "knobs": differences(*knobs), "readings": readings}
