@@ -48,10 +48,9 @@ def shaped(
     text: str, rollouts: Sequence[Judged], components: Mapping[str, object], short: float = SHORT
 ) -> Numbers:
     """The rewards that training uses in a step."""
-    if is_code(text):
-        named = facts_of(rollouts, components, short)
-        return coded(text, (facts(one, named, n) for n, one in enumerate(rollouts))).rewards
     known = facts_of(rollouts, components, short)
+    if is_code(text):
+        return coded(text, (facts(one, known, n) for n, one in enumerate(rollouts))).rewards
     found: Numbers = np.broadcast_to(expression(text).value(known), (len(rollouts),))
     return found
 

@@ -41,10 +41,12 @@ def teach(
 ) -> None:  # fmt: skip
     """Fresh weights, and what they learn of solved tasks; broken off, it goes on."""
     rule, fresh = plan.small, folder / "fresh"
-    if not (fresh / "config.json").is_file():
+    if not fresh.is_dir():
         from coevolve.pocket.small import make_small  # transformers: seconds
 
-        weights = make_small(domain, knobs, plan.style, fresh, rule.seed)
+        part = folder / "fresh.part"
+        weights = make_small(domain, knobs, plan.style, part, rule.seed)
+        part.rename(fresh)
         say(f"made a policy of {weights:,} weights for {domain.name}, in {folder}")
     recipe = Recipe(steps=rule.steps, tasks=rule.tasks, learning_rate=rule.learning_rate)
     stage = Stage(
