@@ -208,11 +208,19 @@ class Measured:
         return found
 
     def inflated(self) -> Readings:
-        parts = {
+        several = {
             v: part
             for v, part in self.dev.groupby("version")
             if len(part) > 1 and part["turns"].max() > 1
         }
+        return self.turned(several, 1)
+
+    def fewer(self) -> Readings:
+        tools = self.dev[self.dev["calls"].notna()].groupby("version")
+        return self.turned({v: part for v, part in tools if len(part) > 1}, -1)
+
+    def turned(self, parts: "dict[int, pd.DataFrame]", sign: int) -> Readings:
+        """More turns than the parent takes, or fewer, without being more correct."""
         found = {}
         for version, parent in self.parents.items():
             if parent in parts and version in parts:
@@ -220,7 +228,7 @@ class Measured:
                 spread = [part["turns"].var() / len(part) for part in (before, now)]
                 more = now["turns"].mean() - before["turns"].mean()
                 valid = now["valid"].mean() - before["valid"].mean()
-                paid = more > 1.96 * np.sqrt(sum(spread)) and valid <= 0.01
+                paid = sign * more > 1.96 * np.sqrt(sum(spread)) and valid <= 0.01
                 share = more / before["turns"].mean() if paid else 0.0
                 found[version] = [share, min(len(before), len(now))]
         return found
@@ -240,7 +248,7 @@ class Measured:
         found = {}
         for place in sorted((self.folder / "versions").iterdir()):
             frame = pd.read_json(place / "stage" / "steps.jsonl", lines=True)
-            found[int(place.name)] = [float((frame["loss"].abs() < 1e-6).mean()), len(frame)]
+            found[int(place.name)] = [float((frame["grad_norm"] < 1e-6).mean()), len(frame)]
         return found
 
     def all(self) -> dict[str, Readings]:
@@ -288,7 +296,7 @@ class Measured:
             "token_logprob": logprob,
             "entropy": mean(open_, open_["entropy"]),
             "entropy_left": self.growth(open_, "entropy"),
-            "loss_at_zero": self.losses(),
+            "gradient_at_zero": self.losses(),
             "length_pays": pack(
                 by[["completion_tokens", "reward"]].apply(lambda f: f.corr().iloc[0, 1]), sizes
             ),
@@ -302,7 +310,6 @@ class Measured:
             "unlearned": self.unlearned(),
             "hacked_reward": self.hacked_train(),
             "turns": mean(train, train["turns"]),
-            "turns_few": mean(tools, tools["turns"]),
             "turns_many": mean(several, several["turns"]),
             "echo": ratio(several, "same", "turns"),
             "self_test_rate": tests,
@@ -328,6 +335,7 @@ class Measured:
             },
             "turns_rising": self.rising(),
             "turns_inflated": self.inflated(),
+            "turns_few": self.fewer(),
             "tool_use_change": self.change(calls, lambda a, b: a / b - 1),
             "self_test_change": self.change(tests, lambda a, b: a - b),
             "laziness": {v: [float(all(f[v][0] for f in flags)), flags[0][v][1]] for v in flags[0]},

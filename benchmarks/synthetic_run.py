@@ -53,7 +53,12 @@ def write_run(folder: Path, count: int, seed: int = 0) -> int:
             )
             written += dev
             lines = [
-                {"step": step + 1, "loss": float(loss), "entropy": 0.2}
+                {
+                    "step": step + 1,
+                    "loss": float(loss),
+                    "grad_norm": abs(float(loss)),
+                    "entropy": 0.2,
+                }
                 for step, loss in enumerate(rng.normal(0, 0.01, STEPS) * (rng.random(STEPS) < 0.7))
             ]
             text = "".join(json.dumps(line) + "\n" for line in lines)

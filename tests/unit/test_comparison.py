@@ -64,6 +64,7 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
         ),
         ({"arms": {"a": {"recipe": {"tokens": 9}}}}, 'set equal = "tokens"'),
         ({"sedes": 1}, "sedes"),
+        ({"plan": {"policy": "small"}}, "is made by a run"),
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
