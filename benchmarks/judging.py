@@ -19,7 +19,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.engines.trl.recorder import Attempt, Recorder
 from coevolve.evaluation.judge import judge, said
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.local import LocalPolicy
 from coevolve.store.rollouts import read, write

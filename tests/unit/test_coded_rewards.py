@@ -10,9 +10,9 @@ from coevolve.backtests.patch import backtest_stored
 from coevolve.backtests.replay import read_stored
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
-from coevolve.evaluation import shaping
+from coevolve.evaluation import shape
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.shaping import coded, shaped
+from coevolve.evaluation.shape import coded, shaped
 from coevolve.harness.code import check_code, is_code
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
@@ -100,7 +100,7 @@ HOSTILE = {
 def test_what_a_function_does_wrong_is_a_failure_that_earns_nothing(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shaping, "LIMITS", shaping.LIMITS.model_copy(update={"cpu_s": 1}))
+    monkeypatch.setattr(shape, "LIMITS", shape.LIMITS.model_copy(update={"cpu_s": 1}))
     few = [{"reward": 1.0}, {"reward": 2.0}]
     found = coded(HOSTILE[case], few)
     assert found.rewards.tolist() == [0.0, 0.0]

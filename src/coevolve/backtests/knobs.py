@@ -14,7 +14,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
 from coevolve.evaluation.difference import resampled
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.expression import Numbers

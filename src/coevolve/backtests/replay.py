@@ -18,7 +18,7 @@ from pyarrow import compute, parquet
 
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
-from coevolve.evaluation.shaping import Coded, Facts, coded, recorded
+from coevolve.evaluation.shape import Coded, Facts, coded, recorded
 from coevolve.harness.code import is_code
 from coevolve.harness.expression import Numbers, expression
 from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept

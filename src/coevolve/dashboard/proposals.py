@@ -152,12 +152,7 @@ def learned(one: Generation) -> tuple[str, ...]:
         for trial in one.learn.trials
     ]
     grown = [
-        f"diagnostic {diagnostic.name}, from the clean room: "
-        + (
-            f"held {diagnostic.held} of {len(diagnostic.sightings)}"
-            if diagnostic.sightings
-            else "new"
-        )
+        f"diagnostic {diagnostic.name}, from the clean room: {diagnostic.record}"
         for diagnostic in one.learn.grown
     ]
     return tuple(written(words) for words in (*skills, *trials, *grown))

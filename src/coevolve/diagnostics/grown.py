@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coevolve.core.files import replace_file
 from coevolve.diagnostics.grid import grid
-from coevolve.diagnostics.health import Diagnosis
+from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.diagnostics.suite import as_toml, load_suite, read_folder
 from coevolve.diagnostics.trials import Occasion, halves, replay
 from coevolve.harness.diagnostic import Diagnostic, Sighting
@@ -32,46 +32,49 @@ PROVENANCE = "grown from what the clean room found out"
 
 
 def grown(
-    occasion: Occasion, honest: Mapping[int, bool], new: Sequence[int], run: str
+    health: Health, occasion: Occasion, honest: Mapping[int, bool], new: Sequence[int], run: str
 ) -> list[Diagnostic]:
     """What is new about grown diagnostics: their record, and those that grow from new versions.
 
     `honest`: by version, what the clean room said; all others in `occasion.labels` that are good
     count as honest, too.
     """
-    suite = load_suite(occasion.folder)
+    old = [one for one in health.findings if one.diagnostic.grown and not one.error]
     found: list[Diagnostic] = []
+    for one in old:
+        levels = {reading.version: reading.level for reading in one.readings}
+        seen = [
+            Sighting(run=run, version=v, alarmed=levels[v] == "critical", honest=honest[v])
+            for v in new
+            if v in levels
+        ]
+        found += [one.diagnostic.with_sightings(seen)] if seen else []
+    # What some diagnostic calls invalid already needs no other.
+    names = {one.diagnostic.name for one in old}
+    explained = {
+        alarm.version
+        for alarm in health.alarms
+        if alarm.blocks or (alarm.diagnostic in names and alarm.level == "critical")
+    }
+    cheats = [v for v in new if not honest[v] and v not in explained]
+    return [*found, *from_cheats(cheats, occasion, honest)] if cheats else found
+
+
+def from_cheats(
+    cheats: Sequence[int], occasion: Occasion, honest: Mapping[int, bool]
+) -> list[Diagnostic]:
+    """The questions that grow from versions which nothing but the clean room has found out."""
+    suite = load_suite(occasion.folder)
     with Diagnosis(occasion.folder, suite, occasion.bounds, blind=True) as diagnosis:
-        health = diagnosis.health()
-        for one in health.findings:
-            if one.diagnostic.grown and not one.error:
-                alarmed = {r.version for r in one.readings if r.level == "critical"}
-                read = {r.version for r in one.readings}
-                seen = [
-                    Sighting(run=run, version=v, alarmed=v in alarmed, honest=honest[v])
-                    for v in new
-                    if v in honest and v in read
-                ]
-                found += [one.diagnostic.with_sightings(seen)] if seen else []
-        # What some diagnostic calls invalid already needs no other.
-        old = {one.diagnostic.name for one in health.findings if one.diagnostic.grown}
-        explained = {
-            alarm.version
-            for alarm in health.alarms
-            if alarm.blocks or (alarm.diagnostic in old and alarm.level == "critical")
-        }
-        cheats = [v for v in new if honest.get(v) is False and v not in explained]
         sides = [one for one in grid(diagnosis) if not one.name.startswith(SCORES)]
-        sides = sides if cheats else []
         readings = {one.name: replay(diagnosis, one).readings for one in sides}
     good = {v for v, is_good in occasion.labels.items() if is_good and honest.get(v, True)}
-    known = {*suite.diagnostics, *(one.name for one in found)}
+    new: dict[str, Diagnostic] = {}
     for version in cheats:
-        for made in sprouts(sides, readings, version, good, occasion):
-            if made.name not in known:
-                known.add(made.name)
-                found.append(made)
-    return found
+        for one in sprouts(sides, readings, version, good, occasion):
+            if one.name not in suite.diagnostics:
+                new.setdefault(one.name, one)
+    return list(new.values())
 
 
 def sprouts(

@@ -97,12 +97,17 @@ class Dialogue:
         self.turns: list[tuple[int, int]] = []
         self.over = False
 
+    def took(self, what: str) -> float:
+        """Tokens or money of all calls so far."""
+        total: float = sum(call[what] for call in self.calls)
+        return total
+
     def with_costs(self, found: Proposal) -> Proposal:
         """A proposal with all that it took."""
         took = {
             "shown": "\n\n".join(message.content for message in self.messages[:2]),
-            "tokens": sum(call["tokens"] for call in self.calls),
-            "money": sum(call["money"] for call in self.calls),
+            "tokens": self.took("tokens"),
+            "money": self.took("money"),
             "calls": tuple(self.calls),
             "turns": tuple(self.turns),
             "diagnostics": tuple(
@@ -133,9 +138,8 @@ class Dialogue:
 
     def left(self) -> int:
         """Calls that may still be made: one, to propose, where tokens or money are used up."""
-        rule, spent = self.engineer.rule, self.with_costs(Proposal())
-        calls = rule.calls - len(self.calls)
-        over = spent.tokens >= rule.tokens or 0 < rule.money <= spent.money
+        rule, calls = self.engineer.rule, self.engineer.rule.calls - len(self.calls)
+        over = self.took("tokens") >= rule.tokens or 0 < rule.money <= self.took("money")
         last = bool(self.calls) and self.calls[-1].get("last", False)
         return 0 if last else min(calls, 1) if over else calls
 

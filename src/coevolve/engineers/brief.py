@@ -12,7 +12,6 @@ from coevolve.engineers.base import View
 from coevolve.engineers.breakdown import reason
 from coevolve.engineers.context import (
     CHARACTERS_PER_TOKEN,
-    FORMULA,
     KNOBS_CHARACTERS,
     newest,
     refusal,
@@ -66,9 +65,8 @@ def briefing(
 def about(view: View) -> str:
     """The domain, and what a reward may be made of."""
     names = {**view.components, **FACTS}
-    formula = view.training.get("reward", {}).get(FORMULA, view.parent.harness.reward)
     lines = [f"Domain: {view.domain}", *(f"- {name}: {text}" for name, text in names.items())]
-    lines.append(f"Its own reward is called `reward`; the reward now: {formula}")
+    lines.append(f"Its own reward is called `reward`; the reward now: {view.parent.harness.reward}")
     told = data("The domain, and what a reward may use", lines)
     return f"{told}\nExpressions have {functions()}\n{python()}"
 

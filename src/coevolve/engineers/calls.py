@@ -91,7 +91,7 @@ PATCH = {
 
 USES: dict[Tool, Use] = {
     "query": Use(("sql",), {"sql": "SELECT ..."}, "one SELECT (DuckDB) over the views"),
-    "schema": Use(("name",), {"name": "<view>"}, "columns of a view: type, meaning, rows"),
+    "schema": Use(("name",), {"name": "<view>"}, "a view's columns, their meaning, and its rows"),
     "rollouts": Use(
         ("sql", "name", "version", "ids"), {"sql": "SELECT id FROM rollouts WHERE ..."},
         "what was said in the first rollouts of a query of ids, of `ids`, or behind the "

@@ -52,5 +52,6 @@ def became(lineage: Lineage, generation: Generation, said: Proposal) -> str:
 
 def alike(one: Patch | None, other: Patch | None) -> bool:
     """Whether it is the same patch, of which reach may have left less."""
-    key = (one.factor, one.hypothesis) if one else None
-    return bool(one and other) and key == (other.factor, other.hypothesis)  # type: ignore[union-attr]
+    if one is None or other is None:
+        return False
+    return (one.factor, one.hypothesis) == (other.factor, other.hypothesis)

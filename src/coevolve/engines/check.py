@@ -19,7 +19,7 @@ from coevolve.domains.capture import verify
 from coevolve.domains.check import Failure, Finding, examined, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.models import find
 

@@ -28,7 +28,7 @@ from coevolve.domains.turns import Episode, TurnDomain, begin, has_turns
 from coevolve.engines.base import Stage
 from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.harness.filters import Columns, Flags, Memory, kept
 from coevolve.harness.reward import SHORT, names_short, short_after
 from coevolve.policies.base import Completion, Prompt

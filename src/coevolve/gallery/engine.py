@@ -18,7 +18,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.gallery.mixture import Mixture, MixturePolicy, Scripts, save
 from coevolve.harness.expression import Numbers
 from coevolve.harness.filters import Memory, kept

@@ -9,7 +9,7 @@ import numpy as np
 from coevolve.backtests.replay import read_stored
 from coevolve.core.rollout import Rollout
 from coevolve.evaluation.difference import by_task, means_by_task, paired
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.gallery.scenario import Score
 from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness

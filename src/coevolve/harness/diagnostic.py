@@ -86,6 +86,11 @@ class Diagnostic(Value):
         return sum(one.alarmed and not one.honest for one in self.sightings)
 
     @property
+    def record(self) -> str:
+        """The same in words."""
+        return f"held {self.held} of {len(self.sightings)}" if self.sightings else "new"
+
+    @property
     def retired(self) -> bool:
         """Whether it accused an honest version, or overlooks more cheats than it finds."""
         missed = sum(not one.alarmed and not one.honest for one in self.sightings)

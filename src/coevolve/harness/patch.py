@@ -11,9 +11,8 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.check import checked
-from coevolve.harness.code import check_code, is_code
-from coevolve.harness.expression import expression
 from coevolve.harness.harness import Harness
+from coevolve.harness.reward import check_reward
 
 FACTORS: dict[str, tuple[str, str]] = {
     "knobs": ("environment", "the knobs of the task generator"),
@@ -70,10 +69,7 @@ def patched(harness: Harness, patch: Patch) -> Harness:
         inner = values[part]
     inner[name] = patch.value
     after = checked(Harness, values, f"the patch of {patch.factor}")
-    if is_code(after.reward):
-        check_code(after.reward)
-    else:
-        expression(after.reward)
+    check_reward(after.reward)
     if (changed := changes(harness, after)) != [patch.factor]:
         what = ", ".join(changed) or "nothing"
         raise UserError(f"a patch of {patch.factor} must change it alone; this changes {what}")

@@ -77,10 +77,13 @@ def facts_of(
     }
 
 
-def check_reward(text: str, names: Mapping[str, object]) -> None:
-    """Refuse a reward that cannot be computed; an expression may use these names."""
+def check_reward(text: str, names: Mapping[str, object] | None = None) -> None:
+    """Refuse a reward that cannot be computed; an expression may use these names, if they are
+    known."""
     if is_code(text):
         check_code(text)
+    elif names is None:
+        expression(text)
     else:
         expression(text).check(names)
 

@@ -42,8 +42,7 @@ def learn(run: Run, generation: int, versions: Sequence[Version]) -> None:
     keep_grown(run.paths.diagnostics, found.grown)
     share_grown(run.paths.grown, found.grown)
     for one in found.grown:
-        record = "new" if not one.sightings else f"held {one.held} of {len(one.sightings)}"
-        run.say(f"diagnostic from the clean room ({record}): {one.question}")
+        run.say(f"diagnostic from the clean room ({one.record}): {one.question}")
     for trial in found.trials:
         if trial.accepted:
             first = len(run.lineage.nodes)
@@ -64,11 +63,11 @@ def learned(run: Run, generation: int, versions: Sequence[Version]) -> Learn:
     trials = tried(run, health) if reason else []
     return Learn(
         skills=tuple(skills.values()), reason=reason, trials=tuple(trials),
-        grown=tuple(grown_by(run, versions)),
+        grown=tuple(grown_by(run, health, versions)),
     )  # fmt: skip
 
 
-def grown_by(run: Run, versions: Sequence[Version]) -> list[Diagnostic]:
+def grown_by(run: Run, health: Health, versions: Sequence[Version]) -> list[Diagnostic]:
     """What the clean room's word on versions teaches about diagnostics."""
     nodes = [one for one in run.lineage.nodes if one.gate and one.gate.clean]
     honest = {
@@ -77,7 +76,7 @@ def grown_by(run: Run, versions: Sequence[Version]) -> list[Diagnostic]:
         if one.gate
     }
     new = [one.number for one in versions if one.number in honest]
-    return grown(occasion_of(run), honest, new, identity(run.plan)) if new else []
+    return grown(health, occasion_of(run), honest, new, identity(run.plan))
 
 
 def distilled(run: Run, generation: int, library: SkillLibrary, version: Version) -> list[Skill]:

@@ -12,7 +12,7 @@ from coevolve.domains.capture import judged
 from coevolve.domains.turns import Episode, begin
 from coevolve.engines.stage import components_of
 from coevolve.evaluation.judge import each, record, verdicts
-from coevolve.evaluation.shaping import shaped
+from coevolve.evaluation.shape import shaped
 from coevolve.harness.reward import SHORT
 from coevolve.policies.base import Completion, Prompt
 from coevolve.store.rollouts import write
