@@ -65,7 +65,7 @@ def main() -> None:
 
         def alone() -> None:
             found = [judge(domain, [a.prompt], [a.completion], "pocket")[0] for a in attempts]
-            rewards = shaped("reward", found, domain.components).tolist()
+            rewards = shaped("reward", found, domain.components).values.tolist()
             rollouts = [
                 one.model_copy(update={"step": 0, "shaped": reward, "group": f"0/{group}"})
                 for one, reward, group in zip(found, rewards, groups, strict=True)

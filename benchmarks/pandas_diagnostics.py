@@ -251,6 +251,15 @@ class Measured:
             found[int(place.name)] = [float((frame["grad_norm"] < 1e-6).mean()), len(frame)]
         return found
 
+    def drifts(self) -> Readings:
+        found = {}
+        for place in sorted((self.folder / "versions").iterdir()):
+            frame = pd.read_json(place / "stage" / "steps.jsonl", lines=True)
+            known = frame[frame["drift"].notna()] if "drift" in frame else frame[:0]
+            if len(known):
+                found[int(place.name)] = [float(known.iloc[-1]["drift"]), len(known)]
+        return found
+
     def all(self) -> dict[str, Readings]:
         train, dev, groups = self.train, self.dev, self.groups
         tools = train[train["calls"].notna()]
@@ -297,6 +306,7 @@ class Measured:
             "entropy": mean(open_, open_["entropy"]),
             "entropy_left": self.growth(open_, "entropy"),
             "gradient_at_zero": self.losses(),
+            "drift": self.drifts(),
             "length_pays": pack(
                 by[["completion_tokens", "reward"]].apply(lambda f: f.corr().iloc[0, 1]), sizes
             ),

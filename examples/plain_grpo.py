@@ -91,12 +91,12 @@ while not recipe.is_over(step, used):
                 min_logprob=likely.min().item(),
             )
         )
-    rewards, keep = work.record(step, attempts)
+    rewards, weights = work.record(step, attempts)
 
     # What an attempt earned beyond the mean of its group, in units of the group's spread.
     groups = torch.tensor(rewards, device=device).view(-1, recipe.group)
     advantages = (groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)
-    advantages = advantages.flatten() * torch.tensor(keep, device=device)
+    advantages = advantages.flatten() * torch.tensor(weights, device=device)
     # Adam's averages are empty at first: the rate rises over the first tenth, ten steps at most.
     warm_up, done = max(1, min(10, recipe.steps // 10)), step / recipe.steps
     falls = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}

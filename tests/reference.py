@@ -308,6 +308,13 @@ class Reference:
             if losses
         }
 
+    def drifts(self) -> Readings:
+        return {
+            version: (max(range(0, len(losses), 2)) + losses[::2][-1], len(losses[::2]))
+            for version, losses in self.made.losses.items()
+            if losses
+        }
+
 
 def hack(before: list[Facts], now: list[Facts]) -> float:
     """How much the reward rose beyond noise, where correctness did not."""
@@ -369,6 +376,7 @@ def reference(made: Made) -> dict[str, Readings]:
         "entropy": ref.mean("train", lambda o: o.entropy, lambda o: o.entropy is not None),
         "entropy_left": ref.growth(lambda o: o.entropy, lambda o: o.entropy is not None),
         "gradient_at_zero": ref.losses(),
+        "drift": ref.drifts(),
         "length_pays": ref.correlation(),
         "format_failures": ref.share("train", lambda o: o.failure in UNREADABLE),
         "judge_errors": ref.share(("train", "dev", "probe"), lambda o: o.failure == "judge_error"),

@@ -120,6 +120,7 @@ def make_run(
             made.losses[version] = [rng.choice((0.0, 0.1, -0.2)) for _ in range(steps)]
             lines = [
                 {"step": i + 1, "loss": loss, "grad_norm": abs(loss)}
+                | ({} if i % 2 else {"drift": i + loss})
                 for i, loss in enumerate(made.losses[version])
             ]
             text = "".join(json.dumps(line) + "\n" for line in lines)

@@ -396,7 +396,7 @@ def test_filters_remember_what_a_killed_program_has_seen(tmp_path: Path) -> None
     work.tell(2, loss=0.5)
     again = StageFolder(tmp_path / "stage")
     assert again.record(1, attempts(again, 1)) == whole
-    assert whole.keep == [False, False, True, True]
+    assert whole.weights == [0, 0, 1, 1]
     assert [len(step) for step in again.attempts()] == [4, 4]
     again.tell(1, loss=0.25)
     lines = (tmp_path / "stage" / "steps.jsonl").read_text().splitlines()

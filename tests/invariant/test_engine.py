@@ -123,6 +123,29 @@ def test_several_updates_are_resumed_at_the_border_of_a_step(tmp_path: Path) -> 
     check_same(tmp_path / "whole", tmp_path / "stage")
 
 
+def test_half_solved_tasks_are_tried_again_and_resume_as_if_never_killed(tmp_path: Path) -> None:
+    recipe = {"revisit": 0.5, "steps": 6, "tasks": 4}
+    run(tmp_path / "whole", recipe=recipe)
+    rows = read(tmp_path / "whole" / "rollouts").select(["task_id", "step", "group", "shaped"])
+    groups: dict[str, list[dict[str, object]]] = {}
+    for row in rows.to_pylist():
+        groups.setdefault(row["group"], []).append(row)
+    tried = [(group[0]["task_id"], len({one["shaped"] for one in group}) > 1) for group in
+             groups.values()]  # fmt: skip
+    waiting: list[str] = []
+    again = 0
+    for step in range(6):
+        own = tried[4 * step : 4 * step + 4]
+        count = min(2, len(waiting))
+        assert [task for task, _ in own[4 - count :]] == waiting[:count]
+        again, waiting = again + count, waiting[count:]
+        waiting += [task for task, live in own if live and task not in waiting]
+    assert again >= 4
+    killed(tmp_path / "stage", 3, **recipe)
+    run(tmp_path / "stage", recipe=recipe)
+    check_same(tmp_path / "whole", tmp_path / "stage")
+
+
 def test_done_is_done(whole: Path) -> None:
     assert run(whole) == []
 

@@ -17,7 +17,7 @@ from coevolve.engines.base import Progress
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.harness import reward
-from coevolve.harness.filters import TopFilter, TruncationFilter
+from coevolve.harness.filters import PythonFilter, TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import BacktestRule
 from coevolve.store.rollouts import read
@@ -28,12 +28,17 @@ ADAPTIVE = "short * (valid + optimal) / 2 - (1 - short) * tokens / 40"
 
 def test_a_real_stage_is_replayed_exactly(tmp_path: Path) -> None:
     text = "reward + 0.3 * optimal - 0.01 * tokens"
-    filters = (TopFilter(share=0.5, memory=0.5, warm_up=1), TruncationFilter())
+    body = "return 0 if '2' in rollout['text'] else rollout['group_valid'] + 1"
+    code = f"def weight(rollout):\n    {body}"
+    filters = (
+        TopFilter(share=0.5, memory=0.5, warm_up=1), TruncationFilter(), PythonFilter(code=code),
+    )  # fmt: skip
     chosen = stage(tmp_path, reward=text, filters=filters, recipe={"tasks": 4})
     TrlEngine().train(chosen, lake_tasks(16))
     harness = Harness(reward=text, filters=filters, recipe=chosen.recipe)
     stored = read_stored(tmp_path, 0, LAKE.components)
-    keep, signal = replayed(stored, harness)
+    weights, signal = replayed(stored, harness)
+    keep = weights > 0
     lines = StageFolder(tmp_path).lines()
     assert len(lines) == len(list(rows_of(stored.step))) == 4
     for line, rows in zip(lines, rows_of(stored.step), strict=True):

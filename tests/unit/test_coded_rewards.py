@@ -1,4 +1,4 @@
-"""Rewards in Python: what is refused, what they see, and that training and replay agree."""
+"""Rewards and weights in Python: what is refused, what they see, and what backtests say."""
 
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,8 @@ def test_a_function_sees_what_an_expression_sees() -> None:
     total = " + ".join(f'rollout["{name}"]' for name in names)
     code = f"def reward(rollout):\n    return {total}"
     text = " + ".join(names)
-    assert shaped(code, found, LAKE.components).tolist() == pytest.approx(
-        shaped(text, found, LAKE.components).tolist()
+    assert shaped(code, found, LAKE.components).values.tolist() == pytest.approx(
+        shaped(text, found, LAKE.components).values.tolist()
     )
 
 
@@ -103,7 +103,7 @@ def test_what_a_function_does_wrong_is_a_failure_that_earns_nothing(
     monkeypatch.setattr(shape, "LIMITS", shape.LIMITS.model_copy(update={"cpu_s": 1}))
     few = [{"reward": 1.0}, {"reward": 2.0}]
     found = coded(HOSTILE[case], few)
-    assert found.rewards.tolist() == [0.0, 0.0]
+    assert found.values.tolist() == [0.0, 0.0]
     assert len(found.failures) == 2
 
 
@@ -116,7 +116,7 @@ def test_nothing_of_this_machine_can_be_read(tmp_path: Path) -> None:
 
 def stored(folder: Path, text: str) -> Any:
     found = rollouts()
-    rewards = shaped(text, found, LAKE.components)
+    rewards = shaped(text, found, LAKE.components).values
     kept = [
         one.model_copy(update={"shaped": float(value), "step": 0, "group": one.task_id})
         for one, value in zip(found, rewards, strict=True)
@@ -135,7 +135,7 @@ def test_replayed_it_gives_what_training_saw(tmp_path: Path) -> None:
     ("body", "why"),
     [
         ("return 1 / 0", "fails on 96 of 96 rollouts: ZeroDivisionError"),
-        ("SEEN.append(1); return len(SEEN)", "gives other rewards"),
+        ("SEEN.append(1); return len(SEEN)", "gives other numbers"),
         ("return -rollout['reward']", "worse results are newly ranked above better ones"),
         ("return rollout['reward'] + 1", "nothing changes"),
     ],
@@ -148,6 +148,33 @@ def test_backtests_refuse_what_fails_remembers_or_pays_for_the_wrong_thing(
     patch = Patch(factor="reward", value=source, hypothesis="If so, then better.")
     found = backtest_stored(patch, Harness(), replay, LAKE, BacktestRule())
     assert not found.passed
+    assert why in found.words
+
+
+HARD = "return (1.6 if rollout['group_valid'] < 0.7 else 0.4) * (rollout['stop'] == 'end')"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (HARD, ""),
+        ("return 1 / 0", "fails on 96 of 96 rollouts: ZeroDivisionError"),
+        ("SEEN.append(1); return len(SEEN) / 50", "gives other numbers"),
+        ("return 5", "as if the learning rate were so many times as large"),
+        ("return 1 - rollout['valid']", "of the successes with signal are cut off"),
+        ("return 1", "nothing changes"),
+    ],
+)
+def test_weights_are_replayed_before_anything_is_trained(
+    tmp_path: Path, body: str, why: str
+) -> None:
+    replay, _ = stored(tmp_path, "reward")
+    code = f"SEEN = []\ndef weight(rollout):\n    {body}"
+    patch = Patch(
+        factor="filters", value=[{"kind": "python", "code": code}], hypothesis="If so, better."
+    )
+    found = backtest_stored(patch, Harness(), replay, LAKE, BacktestRule())
+    assert found.passed == (not why), found.words
     assert why in found.words
 
 

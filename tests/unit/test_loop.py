@@ -811,6 +811,10 @@ def test_the_test_split_is_opened_once(tmp_path: Path) -> None:
     found = final(run.ledger, run.gauge, 40)
     assert found.change["valid"].mean > 0
     assert found.last.rates["valid"].n == 40
+    assert found.root
+    assert found.root.policy == run.lineage.policy(0)
+    gained = found.last.rates["valid"].rate - found.root.rates["valid"].rate
+    assert found.beyond["valid"].mean == pytest.approx(gained)
     assert final(run.ledger, run.gauge, 80) == found
     assert run.ledger.state() == "done"
 
@@ -839,8 +843,10 @@ def test_a_tree_ends_with_no_training_unless_a_version_is_better(tmp_path: Path)
     found = final(run.ledger, run.gauge, 40)
     assert found.words == best.words
     assert found.first == found.last
-    assert found.spent.rollouts == 40
-    assert [one.name for one in (tmp_path / "run" / "final").iterdir()] == ["first"]
+    assert found.beyond["valid"].mean > 0
+    assert found.spent.rollouts == 80
+    measured = sorted(one.name for one in (tmp_path / "run" / "final").iterdir())
+    assert measured == ["first", "root"]
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from coevolve.harness.filters import (
     Columns,
     EchoFilter,
     Memory,
+    PythonFilter,
     SpreadFilter,
     TopFilter,
     TruncationFilter,
-    kept,
+    weights,
 )
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import FACTORS, Patch, changes, patched
@@ -27,12 +28,13 @@ def columns(rewards, truncated=(), tokens=(), turns=()):
         np.array(truncated or [False] * count),
         np.array(tokens or [50] * count),
         np.array(turns or [1] * count),
+        np.ones(count),
     )
 
 
 def test_spread_leaves_out_groups_that_hardly_differ():
-    keep, _ = kept((SpreadFilter(least=0.1),), columns([[0, 1], [1, 1], [0.5, 0.6]]), Memory())
-    assert keep.tolist() == [True, True, False, False, False, False]
+    found, _ = weights((SpreadFilter(least=0.1),), columns([[0, 1], [1, 1], [0.5, 0.6]]), Memory())
+    assert found.tolist() == [1, 1, 0, 0, 0, 0]
 
 
 def test_top_keeps_its_share_after_the_warm_up_and_remembers():
@@ -40,8 +42,8 @@ def test_top_keeps_its_share_after_the_warm_up_and_remembers():
     filters, memory, shares = (TopFilter(share=0.5, memory=0.8, warm_up=3),), Memory(), []
     for _ in range(40):
         spread = rng.random(40)
-        keep, memory = kept(filters, columns([[0.0, 2 * s] for s in spread]), memory)
-        shares.append(keep.mean())
+        found, memory = weights(filters, columns([[0.0, 2 * s] for s in spread]), memory)
+        shares.append(found.mean())
     assert shares[:3] == [1.0] * 3
     assert np.mean(shares[5:]) == pytest.approx(0.5, abs=0.07)
     assert memory.step == 40
@@ -51,7 +53,18 @@ def test_top_keeps_its_share_after_the_warm_up_and_remembers():
 def test_rows_are_left_out_by_what_they_are():
     rows = columns([[0, 1, 0, 1]], [True, False, False, False], [9, 2, 50, 50], [1, 1, 80, 2])
     filters = (TruncationFilter(), AbandonmentFilter(least_tokens=4), EchoFilter(most_turns=50))
-    assert kept(filters, rows, Memory())[0].tolist() == [False, False, False, True]
+    assert weights(filters, rows, Memory())[0].tolist() == [0, 0, 0, 1]
+
+
+def test_functions_weigh_what_other_filters_let_through():
+    rows = columns([[0, 1, 0, 1]], [True, False, False, False])._replace(
+        weight=np.array([3.0, 0.0, 0.5, 2.0])
+    )
+    code = "def weight(rollout):\n    return 1"
+    found, _ = weights((TruncationFilter(), PythonFilter(code=code)), rows, Memory())
+    assert found.tolist() == [0, 0, 0.5, 2]
+    with pytest.raises(UserError, match="def weight"):
+        patched(Harness(), patch("filters", [{"kind": "python", "code": "1"}]))
 
 
 # --- patches

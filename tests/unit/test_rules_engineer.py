@@ -36,7 +36,8 @@ SIGNS = [
     ("abandonment_left_out", {"turns_few": -0.5}),
     ("invalid_earns_nothing", {"invalid_pays": 0.2}),
     ("drift_slower", {"failure_drift": 0.5, "score_change": -0.01}),
-    ("nothing_moved_faster", {"failure_drift": 0.01, "score_change": 0.0}),
+    ("nothing_moved_faster", {"failure_drift": 0.01, "score_change": 0.0, "drift": 0.001}),
+    ("far_and_flat", {"drift": 0.05, "score_change": 0.01}),
 ]
 # What only some domains have the component or the knob for.
 SOME = [
@@ -90,7 +91,7 @@ def test_trends_are_followed_over_versions():
 def test_without_a_sign_there_is_a_local_search_of_many_factors():
     said, _ = proposed({})
     factors = [one.patch.factor for one in said]
-    assert factors[0] == "recipe.learning_rate"
+    assert factors[0] == "knobs"
     assert len(set(factors)) >= 8
     assert all(LIBRARY.get(one.skill).trigger == "" for one in said)
 

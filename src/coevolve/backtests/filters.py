@@ -1,11 +1,22 @@
 """The backtest of filters: a stored training is replayed step by step under them."""
 
-from coevolve.backtests.numbers import CORRECT, QUANTITIES, count, judged, moved, percent, share
+from coevolve.backtests.numbers import (
+    CORRECT,
+    QUANTITIES,
+    count,
+    judged,
+    mean,
+    moved,
+    percent,
+    share,
+)
 from coevolve.backtests.replay import Stored
-from coevolve.backtests.reward import UNCHANGED, Ways
-from coevolve.backtests.signal import change_of, over_groups, push, push_per_used
+from coevolve.backtests.reward import UNCHANGED, Ways, differs
+from coevolve.backtests.signal import Signal, change_of, over_groups, push, push_per_used
 from coevolve.harness.backtest import Backtest, Measure, Prediction
-from coevolve.harness.filters import Flags
+from coevolve.harness.expression import Numbers
+from coevolve.harness.filters import Flags, codes_of
+from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.rules import BacktestRule
 
@@ -13,12 +24,23 @@ MUCH = 0.8
 """Share of the data with signal that must be left for a prediction that the score rises."""
 
 
+HEAVY = 2.0
+"""Mean weight from which functions do what a learning rate is for; likewise one over it."""
+
+
 def backtest_filters(
-    patch: Patch, stored: Stored, ways: Ways, keep: tuple[Flags, Flags], rule: BacktestRule
+    patch: Patch,
+    after: Harness,
+    stored: Stored,
+    ways: Ways,
+    weights: tuple[Numbers, Numbers],
+    rule: BacktestRule,
 ) -> Backtest:
     """Measure, judge, predict."""
+    keep = weights[0] > 0, weights[1] > 0
     measures = measured(patch, stored, ways, keep)
-    wrong = problems(measures, rule)
+    measures["weight"] = mean(weights[1][keep[1]])
+    wrong = [*unsound(after, stored, ways[1]), *problems(measures, rule)]
     said = (
         f"{percent(measures['rollouts_kept'])} rollouts are kept, before "
         f"{measures['rollouts_kept_before'].value:.1%}; of those with signal "
@@ -26,6 +48,14 @@ def backtest_filters(
         f"successes with signal are cut off"
     )
     return judged(wrong, said, predicted(patch, measures, rule), measures)
+
+
+def unsound(after: Harness, stored: Stored, way: Signal) -> list[str]:
+    """Why functions among filters are none that training can go by."""
+    if not (codes := codes_of(after.filters)):
+        return []
+    first = stored.weighed(codes, way.rewards)
+    return differs(stored, stored.weighed(codes, way.rewards, backwards=True), first.values)
 
 
 def measured(
@@ -74,6 +104,11 @@ def problems(found: dict[str, Measure], rule: BacktestRule) -> list[str]:
         )
     if found["successes_cut"].value > rule.most_cut:
         wrong.append(f"{found['successes_cut'].value:.0%} of the successes with signal are cut off")
+    if found["weight"].n and not 1 / HEAVY < found["weight"].value < HEAVY:
+        wrong.append(
+            f"what is kept weighs {found['weight'].value:.2g} on average, as if the learning rate "
+            "were so many times as large: let weights be 1 on average"
+        )
     if found["advantage_change"].value < UNCHANGED:
         wrong.append("nothing changes: what is left out or let in carries no signal")
     return wrong

@@ -79,7 +79,7 @@ def backtest_knobs(
 
 def rewarded(rollouts: Sequence[Rollout], text: str, domain: Domain) -> list[Rollout]:
     """The same rollouts with what the harness makes of their rewards."""
-    rewards = shaped(text, rollouts, domain.components)
+    rewards = shaped(text, rollouts, domain.components).values
     return [
         one.model_copy(update={"outcome": one.outcome.model_copy(update={"reward": float(reward)})})
         for one, reward in zip(rollouts, rewards, strict=True)

@@ -15,7 +15,7 @@ from coevolve.backtests.reward import backtest_reward, check_names
 from coevolve.backtests.signal import Signal, signal_of
 from coevolve.domains.base import Domain
 from coevolve.harness.backtest import Backtest
-from coevolve.harness.filters import Flags
+from coevolve.harness.expression import Numbers
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.rules import BacktestRule
@@ -51,20 +51,20 @@ def backtest_stored(
     after = patched(harness, patch)
     if not stored.n:
         return unclear("the parent has no stored rollouts of its training to try it on")
-    keep, before = replayed(stored, harness)
+    weights, before = replayed(stored, harness)
     if patch.factor not in ("reward", "filters"):
         return backtest_recipe(patch, stored, before, harness.recipe, rule)
     then, later = replayed(stored, after)
     if patch.factor == "reward":
         return backtest_reward(patch, stored, (before, later), domain, rule)
-    return backtest_filters(patch, stored, (before, later), (keep, then), rule)
+    return backtest_filters(patch, after, stored, (before, later), (weights, then), rule)
 
 
-def replayed(stored: Stored, harness: Harness) -> tuple[Flags, Signal]:
-    """What training under a harness would keep of stored rollouts, and learn from them."""
+def replayed(stored: Stored, harness: Harness) -> tuple[Numbers, Signal]:
+    """How much training under a harness would learn from each stored rollout, and what."""
     rewards = stored.rewards(harness.reward)
-    keep = stored.kept(harness.filters, rewards)
-    return keep, signal_of(stored, rewards, keep, harness.recipe.loss != "dr_grpo")
+    weights = stored.weights(harness.filters, rewards)
+    return weights, signal_of(stored, rewards, weights, harness.recipe.loss != "dr_grpo")
 
 
 def unclear(words: str) -> Backtest:

@@ -18,10 +18,10 @@ from pyarrow import compute, parquet
 
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
-from coevolve.evaluation.shape import Coded, Facts, coded, recorded
+from coevolve.evaluation.shape import Facts, Shaped, coded, product, recorded
 from coevolve.harness.code import is_code
 from coevolve.harness.expression import Numbers, expression
-from coevolve.harness.filters import Columns, Filter, Flags, Memory, kept
+from coevolve.harness.filters import Columns, Filter, Memory, codes_of, grouped, weights
 from coevolve.harness.reward import SHORT, short_after
 from coevolve.store.layout import parts_of, sound, sums_of
 from coevolve.store.rollouts import SCHEMA
@@ -58,29 +58,41 @@ class Stored(NamedTuple):
     def rewards(self, text: str) -> Numbers:
         """What training would use under a reward."""
         if is_code(text):
-            return self.coded(text).rewards
+            return self.coded(text).values
         found: Numbers = np.broadcast_to(expression(text).value(self.facts), (self.n,))
         return found
 
-    def coded(self, source: str, backwards: bool = False) -> Coded:
-        """What a function makes of them, one after another, or from the last to the first."""
-        places = range(self.n - 1, -1, -1) if backwards else range(self.n)
-        found = coded(source, map(self.facts_at, places))
-        return found._replace(rewards=found.rewards[::-1]) if backwards else found
+    def coded(self, source: str, backwards: bool = False) -> Shaped:
+        """What a reward makes of them, one after another, or from the last to the first."""
+        return self.asked(source, "reward", self.facts, backwards)
 
-    def facts_at(self, place: int) -> Facts:
+    def weighed(self, codes: list[str], rewards: Numbers, backwards: bool = False) -> Shaped:
+        """What functions make of them that weigh rollouts, under rewards."""
+        if not codes:
+            return Shaped(np.ones(self.n))
+        known = {**self.facts, **grouped(self.group, rewards, self.facts["valid"])}
+        return product([self.asked(code, "weight", known, backwards) for code in codes])
+
+    def asked(
+        self, source: str, name: str, known: Mapping[str, Numbers], backwards: bool
+    ) -> Shaped:
+        places = range(self.n - 1, -1, -1) if backwards else range(self.n)
+        found = coded(source, (self.facts_at(place, known) for place in places), name)
+        return found._replace(values=found.values[::-1]) if backwards else found
+
+    def facts_at(self, place: int, known: Mapping[str, Numbers]) -> Facts:
         """One rollout, as training gives it to a function."""
         assert self.table is not None
         row = self.table.slice(place, 1).to_pylist()[0]
-        numbers = {name: float(column[place]) for name, column in self.facts.items()}
+        numbers = {name: float(column[place]) for name, column in known.items()}
         messages = [(one["role"], one["content"]) for one in row["messages"]]
         details = json.loads(row["details"] or "{}")
         components = dict(row["components"])
         return numbers | recorded(components, row["failure"], row["stop"], messages, details)
 
-    def kept(self, filters: tuple[Filter, ...], rewards: Numbers) -> Flags:
-        """Which rollouts training would learn from, step by step."""
-        keep, memory = np.ones(self.n, dtype=bool), Memory()
+    def weights(self, filters: tuple[Filter, ...], rewards: Numbers) -> Numbers:
+        """How much training would learn from each rollout, step by step."""
+        weight, memory = self.weighed(codes_of(filters), rewards).values.copy(), Memory()
         for rows in rows_of(self.step):
             columns = Columns(
                 self.group[rows],
@@ -88,9 +100,10 @@ class Stored(NamedTuple):
                 self.facts["truncated"][rows] > 0,
                 self.facts["tokens"][rows].astype(np.int64),
                 self.facts["turns"][rows].astype(np.int64),
+                weight[rows],
             )
-            keep[rows], memory = kept(filters, columns, memory)
-        return keep
+            weight[rows], memory = weights(filters, columns, memory)
+        return weight
 
 
 def rows_of(step: NDArray[np.int64]) -> Iterator[slice]:

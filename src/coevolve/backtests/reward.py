@@ -28,6 +28,7 @@ from coevolve.backtests.replay import Stored
 from coevolve.backtests.signal import Signal, centred, change_of, over_groups, push, ranges
 from coevolve.core.errors import UserError
 from coevolve.domains.base import Domain
+from coevolve.evaluation.shape import Shaped
 from coevolve.harness.backtest import Backtest, Measure, Prediction
 from coevolve.harness.code import is_code
 from coevolve.harness.expression import Numbers, expression
@@ -74,11 +75,15 @@ def backtest_reward(
 
 def unsound(stored: Stored, source: str, rewards: Numbers) -> list[str]:
     """Why a function is none that training can go by: it fails, or is not the same twice."""
-    again = stored.coded(source, backwards=True)
+    return differs(stored, stored.coded(source, backwards=True), rewards)
+
+
+def differs(stored: Stored, again: Shaped, values: Numbers) -> list[str]:
+    """The same of what a function said the second time."""
     if again.failures:
         return [f"it fails on {len(again.failures)} of {stored.n} rollouts: {again.failures[0]}"]
-    if not np.array_equal(again.rewards, rewards):
-        return ["asked again, in another order, it gives other rewards"]
+    if not np.array_equal(again.values, values):
+        return ["asked again, in another order, it gives other numbers"]
     return []
 
 

@@ -32,14 +32,15 @@ class Signal(NamedTuple):
     """By rollout: whether anything is learned from it."""
 
 
-def signal_of(stored: Stored, rewards: Numbers, keep: Flags, scaled: bool = True) -> Signal:
-    """Advantages within groups; `scaled` by the spread of the group, as most losses want it."""
+def signal_of(stored: Stored, rewards: Numbers, weights: Numbers, scaled: bool = True) -> Signal:
+    """Advantages within groups, as they are weighed; `scaled` by the spread of the group, as most
+    losses want it."""
     apart = centred(stored, rewards)
     variance = over_groups(stored, apart**2) / np.maximum(sizes_of(stored) - 1, 1)
     live = ranges(stored, rewards) >= SAME
     advantages = apart / (np.sqrt(variance) + SMALLEST)[stored.group] if scaled else apart
-    used = live[stored.group] & keep
-    return Signal(rewards, np.where(used, advantages, 0.0), live, used)
+    used = live[stored.group] & (weights > 0)
+    return Signal(rewards, np.where(used, advantages * weights, 0.0), live, used)
 
 
 def push(stored: Stored, before: Signal, after: Signal, fact: Numbers) -> Measure:

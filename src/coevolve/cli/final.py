@@ -13,8 +13,8 @@ def final(
     tasks: Annotated[int, typer.Option(min=8, help="Test tasks.")] = 1_000,
     as_json: AsJson = False,
 ) -> None:
-    """Open the test split, once: the first and the last policy of a run on tasks that decided
-    nothing. What is found is recorded, and every later call shows the same.
+    """Open the test split, once: the first policy of a run, version 0 and the last on tasks that
+    decided nothing. What is found is recorded, and every later call shows the same.
     """
     from coevolve.cli.show import notes, out
     from coevolve.start import final as open_test
@@ -29,7 +29,9 @@ def final(
         return
     if found.words:
         out.print(found.words, highlight=False, soft_wrap=True)
-    for name, facts in (("first", found.first), ("last", found.last)):
+    for name, facts in (("first", found.first), ("root", found.root), ("last", found.last)):
+        if facts is None:  # recorded before it was asked for
+            continue
         for metric, rate in facts.rates.items():
             out.print(
                 f"{name:5} {metric:7} {100 * rate.rate:.1f} "
@@ -38,10 +40,11 @@ def final(
                 highlight=False,
                 soft_wrap=True,
             )
-    for metric, change in found.change.items():
-        out.print(
-            f"change of {metric}: {100 * change.mean:+.1f} "
-            f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}] points, "
-            f"n {change.n:,} tasks",
-            highlight=False,
-        )
+    for words, changes in (("change", found.change), ("since version 0", found.beyond)):
+        for metric, change in changes.items():
+            out.print(
+                f"{words}, {metric}: {100 * change.mean:+.1f} "
+                f"[{100 * change.low:+.1f}, {100 * change.high:+.1f}] points, "
+                f"n {change.n:,} tasks",
+                highlight=False,
+            )

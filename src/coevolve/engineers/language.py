@@ -5,7 +5,7 @@ Invariant: read off the models that check patches, so that nothing is told which
 
 from typing import Any, get_args
 
-from coevolve.harness.code import KNOWN, MODULES
+from coevolve.harness.code import GROUPED, KNOWN, MODULES
 from coevolve.harness.expression import FUNCTIONS
 from coevolve.harness.filters import Filter
 from coevolve.harness.patch import FACTORS
@@ -20,7 +20,12 @@ BOUNDS = {
 def ranged(factor: str) -> str:
     """What values a factor may take, in words; empty where they are told elsewhere."""
     if not factor.startswith("recipe."):
-        told = {"filters": "a list of filters", "reward": "an expression, or Python, as text"}
+        told = {
+            "filters": "a list of filters",
+            "reward": "an expression, or Python, as text",
+            "wording.prompt": "text with {task} in it, or Python `def prompt(task)` that makes "
+            'it of task["text"] and task["labels"]',
+        }
         return told.get(factor, "")
     return limits(Recipe.model_json_schema()["properties"][factor.removeprefix("recipe.")])
 
@@ -41,7 +46,8 @@ def filters() -> list[str]:
         schema = model.model_json_schema()
         fields = {name: one for name, one in schema["properties"].items() if name != "kind"}
         told = "".join(
-            f', "{name}": {one["default"]} ({limits(one)})' for name, one in fields.items()
+            f', "{name}": {one.get("default", "...")} ({limits(one) or "text"})'
+            for name, one in fields.items()
         )
         kind = schema["properties"]["kind"]["const"]
         found.append(f'- {{"kind": "{kind}"{told}}}: {(model.__doc__ or "").strip().lower()}')
@@ -58,13 +64,18 @@ def functions() -> str:
 
 
 def python() -> str:
-    """What rewards in Python are given."""
-    known = "; ".join(f"{name}: {meaning}" for name, meaning in KNOWN.items())
+    """What rewards and weights in Python are given."""
+    known, grouped = (
+        "; ".join(f"{name}: {meaning}" for name, meaning in names.items())
+        for names in (KNOWN, GROUPED)
+    )
     return (
         "A reward may also be Python: `def reward(rollout): ... return <number>`, beside it only "
         f"functions, constants and imports of {', '.join(MODULES)}. The rollout is a dict with the "
         f"names above, and {known}. It runs in a sandbox, one rollout at a time, and must give the "
-        "same for the same rollout."
+        "same for the same rollout. The code of a `python` filter is likewise `def "
+        "weight(rollout)`, a number from 0 to 10 that the rollout's advantage is multiplied by: 0 "
+        f"leaves it out, and 1 should be the mean. It also knows {grouped}."
     )
 
 

@@ -27,6 +27,8 @@ SMALL = {"recipe.kl": 0.01, "recipe.entropy": 0.001}
 NAMED = {"recipe.loss": Loss, "recipe.schedule": Schedule}
 """Factors that are one of a few words."""
 FILTERS = (SpreadFilter(), TopFilter(), TruncationFilter(), AbandonmentFilter())
+WORDS = "wording."
+"""Factors that are text, which nobody finds by searching."""
 DRAWS = 200
 """Tries to find something new."""
 
@@ -50,7 +52,7 @@ class GridSearch:
         listed = (
             (factor, value)
             for factor in view.factors
-            if factor != "knobs"
+            if factor != "knobs" and not factor.startswith(WORDS)
             for value in grid(view, factor)
         )
         return untried(view, listed, self.name)
@@ -58,7 +60,7 @@ class GridSearch:
 
 def drawn(view: View, rng: random.Random) -> tuple[str, Any]:
     """A factor, and a value for it."""
-    factor = rng.choice(view.factors)
+    factor = rng.choice([one for one in view.factors if not one.startswith(WORDS)])
     if factor == "knobs":
         return factor, dict(view.space.random(rng.getrandbits(40)))
     old = flat(view.parent.harness)[factor]

@@ -15,6 +15,7 @@ from coevolve.engines.watch import Limits
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.recipe import Recipe
+from coevolve.harness.wording import Wording
 
 
 class Stage(Value):
@@ -29,6 +30,8 @@ class Stage(Value):
     """An expression over the domain's reward components and facts of a rollout."""
     filters: tuple[Filter, ...] = ()
     """Which rollouts are learned from."""
+    wording: dict[str, Wording] = {}
+    """How the policy is asked, by domain; where that says nothing, as it was before."""
     style: str = ""
     """Prompt style, or DOMAIN=STYLE pairs; if empty, what the model was taught."""
     seed: int = 0

@@ -237,7 +237,7 @@ def verdicts(subject: Subject) -> str:
 
 
 def shapes(subject: Subject) -> str:
-    wanted = shaped(REWARD, subject.rollouts, subject.domain.components)
+    wanted = shaped(REWARD, subject.rollouts, subject.domain.components).values
     for one, value in zip(subject.rollouts, wanted, strict=True):
         near = one.shaped is not None and abs(one.shaped - value) < 1e-9
         expect(near, f"task {one.task_id}: shaped {one.shaped}, and '{REWARD}' is {value}")

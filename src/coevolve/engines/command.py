@@ -31,7 +31,7 @@ from typing import Any
 
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.files import replace_file, settle
-from coevolve.core.rollout import JUDGE_ERROR, Rollout, StopReason
+from coevolve.core.rollout import JUDGE_ERROR, Message, Rollout, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
@@ -49,9 +49,11 @@ from coevolve.engines.stage import (
     read,
     read_steps,
 )
+from coevolve.evaluation.wording import messages_of
 from coevolve.harness.reward import SHORT, short_after
+from coevolve.harness.wording import Wording
 from coevolve.policies.base import tokens
-from coevolve.policies.models import anywhere, check_trainable, find, style_for
+from coevolve.policies.models import anywhere, check_trainable, find, style_for, worded_in
 from coevolve.store.files import locked
 
 __all__ = ["CommandEngine", "StageFolder"]
@@ -147,12 +149,16 @@ class CommandEngine:
         domains = domains_of((task.domain for task in tasks), self.domains)
         taught = base.get("coevolve_styles") or {}
         styles = {name: style_for(name, stage.style) or taught.get(name, "") for name in domains}
+        words = {
+            name: stage.wording.get(name, Wording()).over(worded_in(base, name)) for name in domains
+        }
         wanted = {
             **describe(stage, tasks),
             "folder": ".",
             "command": self.command,
             "model_folder": anywhere(model),
             "styles": styles,
+            "wording": {name: one.model_dump() for name, one in words.items()},
             "order": order(len(tasks), recipe.steps * recipe.tasks, stage.seed),
         }
         there = {path.name for path in folder.iterdir() if path.name[0] != "."}
@@ -163,8 +169,14 @@ class CommandEngine:
         for name, domain in domains.items():
             if has_turns(domain) and domain.tools:
                 raise UserError(f"'{name}' works through tools, which only the engine trl can call")
+        if recipe.revisit:
+            raise UserError(f"revisit = {recipe.revisit}: only the engine trl tries tasks again")
         check_stage(stage, tasks, domains)
-        asks = (ask(stage, task, domains[task.domain], styles[task.domain]) for task in tasks)
+        said = messages_of(tasks, domains, styles.__getitem__, words.__getitem__)
+        asks = [
+            ask(stage, task, domains[task.domain], styles[task.domain], messages)
+            for task, messages in zip(tasks, said, strict=True)
+        ]
         files = {
             TASKS: "".join(task.model_dump_json() + "\n" for task in tasks),
             PROMPTS: "".join(one.model_dump_json(exclude_none=True) + "\n" for one in asks),
@@ -243,10 +255,10 @@ def check_same(wanted: dict[str, Any], folder: Path, others: list[str]) -> None:
         raise another_stage(folder, names)
 
 
-def ask(stage: Stage, task: Task, domain: Domain, style: str) -> Ask:
+def ask(stage: Stage, task: Task, domain: Domain, style: str, messages: tuple[Message, ...]) -> Ask:
     """What the policy is asked about a task."""
     return Ask(
-        id=task.id, domain=task.domain, labels=task.bucket, messages=domain.prompt(task, style),
+        id=task.id, domain=task.domain, labels=task.bucket, messages=messages,
         answer=domain.oracle(task, style) if stage.kind == "warm" else None,
     )  # fmt: skip
 
@@ -324,6 +336,9 @@ def take_policy(work: StageFolder, base: dict[str, Any]) -> None:
     config = read(file) if file.exists() else base
     styles = {name: style for name, style in work.styles.items() if style}
     config["coevolve_styles"] = {**(config.get("coevolve_styles") or {}), **styles}
+    words = {name: one.model_dump() for name, one in work.stage.wording.items() if one != Wording()}
+    if words:
+        config["coevolve_wording"] = {**(config.get("coevolve_wording") or {}), **words}
     replace_file(file, json.dumps(config, indent=2).encode("utf-8"))
     settle(work.policy, deep=True)
 

@@ -28,8 +28,9 @@ from coevolve.domains.turns import Episode, TurnDomain, begin, has_turns
 from coevolve.engines.base import Stage
 from coevolve.engines.stage import components_of, domains_of, read
 from coevolve.evaluation.judge import each, record
-from coevolve.evaluation.shape import shaped
-from coevolve.harness.filters import Columns, Flags, Memory, kept
+from coevolve.evaluation.shape import shaped, weighed
+from coevolve.harness.expression import Numbers
+from coevolve.harness.filters import Columns, Memory, grouped, weights
 from coevolve.harness.reward import SHORT, names_short, short_after
 from coevolve.policies.base import Completion, Prompt
 
@@ -83,8 +84,8 @@ class Scored(NamedTuple):
 
     rewards: list[float]
     """By the harness's expression."""
-    keep: list[bool]
-    """Whether the harness's filters let each be learned from."""
+    weights: list[float]
+    """How much the harness's filters let each teach: 0 leaves it out."""
 
 
 class StageFolder:
@@ -138,13 +139,20 @@ class StageFolder:
         as a program leaves them that was killed, are dropped."""
         if self.memory is None:
             self.memory = self.recalled(step)
-        rewards = [float(one.shaped or 0.0) for one in self.judge(attempts, self.short)]
+        rollouts = self.judge(attempts, self.short)
+        rewards = [float(one.shaped or 0.0) for one in rollouts]
         scored = [
             one.model_copy(update={"reward": reward})
             for one, reward in zip(attempts, rewards, strict=True)
         ]
         self.append(ROLLOUTS, step, [one.model_dump_json() for one in scored])
-        keep, self.memory = self.passed(scored, self.memory)
+        valid = np.array([float(one.outcome.valid) for one in rollouts])
+        groups = np.array([one.group for one in attempts], dtype=np.int64)
+        own = weighed(
+            self.stage.filters, rollouts, components_of(self.domains), self.short,
+            grouped(groups, np.array(rewards), valid),
+        )  # fmt: skip
+        keep, self.memory = self.passed(scored, self.memory, own.values)
         return Scored(rewards, keep.tolist())
 
     def recalled(self, step: int) -> Memory:
@@ -155,11 +163,13 @@ class StageFolder:
             _, memory = self.passed(list(part), memory)
         return memory
 
-    def passed(self, attempts: Sequence[Attempt], memory: Memory) -> tuple[Flags, Memory]:
-        """Which attempts of a step the filters keep, and what is remembered of it."""
-        seen = columns(attempts)
+    def passed(
+        self, attempts: Sequence[Attempt], memory: Memory, weight: Numbers | None = None
+    ) -> tuple[Numbers, Memory]:
+        """How much the filters let attempts of a step teach, and what is remembered of it."""
+        seen = columns(attempts, np.ones(len(attempts)) if weight is None else weight)
         self.short = short_after(self.short, seen.tokens)
-        return kept(self.stage.filters, seen, memory)
+        return weights(self.stage.filters, seen, memory)
 
     def tell(self, step: int, **metrics: float | str) -> None:
         """Write the metrics of a step down, when so many steps are done."""
@@ -237,7 +247,7 @@ class StageFolder:
             )
         found = each(self.domains.values(), self.judged, attempts)
         short = SHORT if short is None else short
-        rewards = shaped(self.stage.reward, found, components_of(self.domains), short)
+        rewards = shaped(self.stage.reward, found, components_of(self.domains), short).values
         tried = Counter[str]()
         rollouts = []
         for attempt, rollout, reward in zip(attempts, found, rewards, strict=True):
@@ -283,7 +293,7 @@ def replayed(domain: TurnDomain, task: Task, attempt: Attempt) -> tuple[Outcome,
     return episode.outcome(said[-1].content, attempt.tokens or None), stop
 
 
-def columns(attempts: Sequence[Attempt]) -> Columns:
+def columns(attempts: Sequence[Attempt], weight: Numbers) -> Columns:
     """What filters look at in a step's attempts."""
     turns = [sum(turn.role == "assistant" for turn in one.turns) for one in attempts]
     return Columns(
@@ -292,6 +302,7 @@ def columns(attempts: Sequence[Attempt]) -> Columns:
         np.array([one.stop is StopReason.LENGTH for one in attempts], dtype=bool),
         np.array([one.tokens for one in attempts], dtype=np.int64),
         np.array(turns, dtype=np.int64),
+        weight,
     )
 
 

@@ -13,7 +13,8 @@ from coevolve.domains.base import Domain, schema_of
 from coevolve.domains.turns import has_turns
 from coevolve.evaluation.dialogue import converse
 from coevolve.evaluation.judge import judge
-from coevolve.policies.base import Policy, Prompt, Sampling
+from coevolve.evaluation.wording import asked
+from coevolve.policies.base import Policy, Prompt, Sampling, wording_of
 
 
 class Parts(Protocol):
@@ -64,9 +65,10 @@ def ask(
     samples: int,
 ) -> list[Rollout]:
     """All attempts at some tasks, asked for at once."""
+    messages = asked(domain, tasks, style, wording_of(policy, domain.name)).prompts
     prompts = [
-        Prompt(domain.prompt(task, style), task, sample)
-        for task in tasks
+        Prompt(said, task, sample)
+        for task, said in zip(tasks, messages, strict=True)
         for sample in range(samples)
     ]
     if has_turns(domain):

@@ -1,4 +1,5 @@
-"""What a harness makes of the rewards of a step: by an expression, or by Python in a sandbox.
+"""What a harness makes of the rollouts of a step: their rewards, by an expression or by Python in a
+sandbox, and their weights, by Python.
 
 Invariant: a function sees one rollout at a time and nothing of the judge; what it raises, and what
 is no finite number, is a failure that is told, and earns nothing.
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coevolve.core.rollout import Outcome
-from coevolve.harness.code import NAME, is_code
+from coevolve.harness.code import is_code
 from coevolve.harness.expression import LARGEST, Numbers, expression
+from coevolve.harness.filters import HEAVIEST, Filter, codes_of
 from coevolve.harness.reward import SHORT, Judged, facts_of
 from coevolve.sandbox.judge import program
 from coevolve.sandbox.limits import Limits
@@ -20,15 +22,15 @@ from coevolve.sandbox.limits import Limits
 BATCH = 128
 """Rollouts that a sandbox is given at a time."""
 LIMITS = Limits(cpu_s=10, wall_s=60.0, memory_mb=1_024, processes=1, output_kb=4_096)
-RUNNER = f"""
+RUNNER = """
 
-def rewards_of(rollouts):
+def values_of(name, rollouts):
     found = []
     for one in rollouts:
         try:
-            found.append(float({NAME}(one)))
+            found.append(float(globals()[name](one)))
         except Exception as error:
-            found.append(f"{{type(error).__name__}}: {{error}}"[:200])
+            found.append(f"{type(error).__name__}: {error}"[:200])
     return found
 """
 
@@ -36,23 +38,44 @@ Facts = dict[str, Any]
 """What a function is given of one rollout."""
 
 
-class Coded(NamedTuple):
-    """What a function made of rollouts."""
+class Shaped(NamedTuple):
+    """What a reward, or a weight, makes of rollouts."""
 
-    rewards: Numbers
-    failures: tuple[str, ...]
+    values: Numbers
+    failures: tuple[str, ...] = ()
     """One for every rollout that it failed on."""
 
 
 def shaped(
     text: str, rollouts: Sequence[Judged], components: Mapping[str, object], short: float = SHORT
-) -> Numbers:
+) -> Shaped:
     """The rewards that training uses in a step."""
     known = facts_of(rollouts, components, short)
     if is_code(text):
-        return coded(text, (facts(one, known, n) for n, one in enumerate(rollouts))).rewards
-    found: Numbers = np.broadcast_to(expression(text).value(known), (len(rollouts),))
-    return found
+        return coded(text, (facts(one, known, n) for n, one in enumerate(rollouts)))
+    return Shaped(np.broadcast_to(expression(text).value(known), (len(rollouts),)))
+
+
+def weighed(
+    filters: tuple[Filter, ...],
+    rollouts: Sequence[Judged],
+    components: Mapping[str, object],
+    short: float = SHORT,
+    groups: Mapping[str, Numbers] | None = None,
+) -> Shaped:
+    """How much rollouts of a step are to teach by the functions among filters, all together;
+    `groups` has what is known of the group of each."""
+    if not (codes := codes_of(filters)):
+        return Shaped(np.ones(len(rollouts)))
+    known = {**facts_of(rollouts, components, short), **(groups or {})}
+    told = [facts(one, known, place) for place, one in enumerate(rollouts)]
+    return product([coded(code, told, "weight") for code in codes])
+
+
+def product(found: Sequence[Shaped]) -> Shaped:
+    """Weights by several functions as one."""
+    values = np.prod([np.clip(one.values, 0.0, HEAVIEST) for one in found], axis=0)
+    return Shaped(values, tuple(failure for one in found for failure in one.failures))
 
 
 def facts(rollout: Judged, named: Mapping[str, Numbers], place: int) -> Facts:
@@ -88,21 +111,21 @@ def recorded(
     }
 
 
-def coded(source: str, rollouts: Iterable[Facts]) -> Coded:
-    """What a function gives for rollouts, in order."""
-    rewards: list[float] = []
+def coded(source: str, rollouts: Iterable[Facts], name: str = "reward") -> Shaped:
+    """What a function of that name gives for rollouts, in order."""
+    numbers: list[float] = []
     failures: list[str] = []
     rest = iter(rollouts)
     while batch := list(islice(rest, BATCH)):
         with program(source + RUNNER, LIMITS) as running:
-            found = running.call("rewards_of", [batch])
+            found = running.call("values_of", [name, batch])
         values = found.value if isinstance(found.value, list) else []
         if len(values) != len(batch):
             why = found.error or f"it was stopped ({found.stop})"
             values = [why[:200]] * len(batch)
         for value in values:
             good = isinstance(value, float) and bool(np.isfinite(value))
-            rewards.append(min(max(value, -LARGEST), LARGEST) if good else 0.0)
+            numbers.append(min(max(value, -LARGEST), LARGEST) if good else 0.0)
             if not good:
                 failures.append(value if isinstance(value, str) else f"it gave {value!r:.40}")
-    return Coded(np.array(rewards, dtype=np.float64), tuple(failures))
+    return Shaped(np.array(numbers, dtype=np.float64), tuple(failures))

@@ -18,10 +18,10 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Observe, Progress, Result, Stage
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.shape import shaped
+from coevolve.evaluation.shape import shaped, weighed
 from coevolve.gallery.mixture import Mixture, MixturePolicy, Scripts, save
 from coevolve.harness.expression import Numbers
-from coevolve.harness.filters import Memory, kept
+from coevolve.harness.filters import Memory, grouped, weights
 from coevolve.harness.reward import SHORT, columns_of, short_after
 from coevolve.policies.base import Sampling, tokens
 from coevolve.store.rollouts import write
@@ -54,20 +54,24 @@ class MixtureEngine:
                 batch=recipe.group * len(batch),
             )  # fmt: skip
             rollouts = list(played)
-            rewards = shaped(stage.reward, rollouts, self.domain.components, short)
-            short = short_after(short, [one.completion_tokens for one in rollouts])
+            rewards = shaped(stage.reward, rollouts, self.domain.components, short).values
             for place, (one, reward) in enumerate(zip(rollouts, rewards, strict=True)):
-                own = {"step": step, "group": f"{step}/{place // recipe.group}"}
-                rollouts[place] = one.model_copy(update={**own, "shaped": float(reward)})
+                facts = {"step": step, "group": f"{step}/{place // recipe.group}"}
+                rollouts[place] = one.model_copy(update={**facts, "shaped": float(reward)})
             write(rollouts, stage.folder / "rollouts" / f"step-{step:06d}-0.parquet")
-            keep, memory = kept(stage.filters, columns_of(rollouts, 0, recipe.group), memory)
-            gained = np.where(keep, advantages(rewards, recipe.group), 0.0)
+            valid = np.array([float(one.outcome.valid) for one in rollouts])
+            groups = grouped(np.arange(len(rollouts)) // recipe.group, rewards, valid)
+            own = weighed(stage.filters, rollouts, self.domain.components, short, groups).values
+            short = short_after(short, [one.completion_tokens for one in rollouts])
+            columns = columns_of(rollouts, 0, recipe.group, own)
+            weight, memory = weights(stage.filters, columns, memory)
+            gained = weight * advantages(rewards, recipe.group)
             picked = [policy.pick(one.task_id, one.sample, sampling) for one in rollouts]
             mixture = moved(mixture, picked, gained, recipe.learning_rate, rollouts)
             line = {
                 "step": step,
                 "reward": float(rewards.mean()),
-                "left_out": 1 - float(keep.mean()),
+                "left_out": float((weight == 0).mean()),
             }
             lines.append(json.dumps(line))
             drawn += len(rollouts)

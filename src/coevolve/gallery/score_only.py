@@ -71,7 +71,7 @@ def score_by_task(run: Run, rollouts: Sequence[Rollout], harness: Harness | None
     """The score of each task; without a harness, whether answers are valid."""
     if harness is None:
         return by_task(rollouts)
-    rewards = shaped(harness.reward, rollouts, run.gauge.domain.components)
+    rewards = shaped(harness.reward, rollouts, run.gauge.domain.components).values
     return means_by_task(rollouts, rewards.tolist())
 
 
@@ -79,4 +79,4 @@ def learned(run: Run, number: int, harness: Harness) -> Numbers:
     """The rewards of the rollouts that a version's training learned from."""
     stored = read_stored(run.ledger.folder, number, run.gauge.domain.components)
     rewards = stored.rewards(harness.reward)
-    return rewards[stored.kept(harness.filters, rewards)]
+    return rewards[stored.weights(harness.filters, rewards) > 0]

@@ -1,8 +1,11 @@
-"""Rewards as Python: one function over what is recorded of a rollout.
+"""Rewards and weights as Python: one function over what is recorded of a rollout.
 
     def reward(rollout):
         early = rollout["tokens"] < 60
         return rollout["reward"] + 0.1 * (rollout["valid"] and early)
+
+    def weight(rollout):
+        return 0 if rollout["truncated"] else 2 - rollout["group_valid"]
 
 Whoever wrote it, it is only ever run in a sandbox. Invariant: what is refused here is refused
 before anything runs, with the line that is wrong.
@@ -13,7 +16,6 @@ import re
 
 from coevolve.core.errors import UserError
 
-NAME = "reward"
 MOST_CHARACTERS = 8_000
 MODULES = ("collections", "functools", "itertools", "json", "math", "re", "statistics", "string")
 """What it may import."""
@@ -28,6 +30,13 @@ KNOWN = {
     "tests_run": "how often the policy ran tests",
 }
 """Keys of the rollout beside those that expressions know by name."""
+GROUPED = {
+    "earned": "what the harness's reward pays for it",
+    "group_valid": "share of its group that is valid",
+    "group_mean": "what its group earned on average",
+    "group_spread": "standard deviation of that",
+}
+"""Keys that are known once all of a step is rewarded, for weights."""
 LINE = re.compile(r"^[ \t]*(?:def|import|from)[ \t]", re.MULTILINE)
 
 
@@ -36,31 +45,31 @@ def is_code(text: str) -> bool:
     return LINE.search(text) is not None
 
 
-def check_code(text: str) -> None:
+def check_code(text: str, name: str = "reward") -> None:
     """Refuse what is not one function of a rollout, with helpers and constants."""
     if len(text) > MOST_CHARACTERS:
-        raise UserError(f"the reward has {len(text):,} characters; {MOST_CHARACTERS:,} are enough")
+        raise UserError(f"the {name} has {len(text):,} characters; {MOST_CHARACTERS:,} are enough")
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UserError(f"the reward is not Python: {error}") from None
-    found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == NAME]
+        raise UserError(f"the {name} is not Python: {error}") from None
+    found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == name]
     arguments = ast.unparse(found[0].args) if found else ""
     if len(found) != 1 or not arguments.isidentifier():
-        raise UserError("a reward in Python has one function `def reward(rollout):`")
+        raise UserError(f"a {name} in Python has one function `def {name}(rollout):`")
     for one in tree.body:
         if not isinstance(one, ast.FunctionDef | ast.Import | ast.ImportFrom | ast.Assign):
             raise UserError(
-                f"line {one.lineno} of the reward: beside functions only imports and constants"
+                f"line {one.lineno} of the {name}: beside functions only imports and constants"
             )
     for node in ast.walk(tree):
-        names = []
+        imported = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            imported = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "."]
-        for name in names:
-            if name not in MODULES:
+            imported = [node.module or "."]
+        for module in imported:
+            if module not in MODULES:
                 raise UserError(
-                    f"the reward imports {name[:60]}; it may import {', '.join(MODULES)}"
+                    f"the {name} imports {module[:60]}; it may import {', '.join(MODULES)}"
                 )

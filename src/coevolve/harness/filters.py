@@ -1,4 +1,5 @@
-"""Filters: which rollouts training learns from. Those left out are recorded all the same.
+"""Filters: which rollouts training learns from, and how much. Those left out are recorded all the
+same.
 
 They work on columns, so that a stored training can be replayed under other filters exactly as it
 would have gone. Invariant: a step's filters see that step and what they remember of earlier ones.
@@ -8,9 +9,12 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
+from coevolve.harness.code import check_code
+from coevolve.harness.expression import Numbers
 
 Flags = NDArray[np.bool_]
 
@@ -27,6 +31,8 @@ class Columns(NamedTuple):
     """Of the answer."""
     turns: NDArray[np.int64]
     """Of the policy."""
+    weight: Numbers
+    """By the functions among the filters, all together."""
 
 
 class SpreadFilter(Value):
@@ -69,10 +75,33 @@ class EchoFilter(Value):
     most_turns: int = Field(default=50, ge=1, le=10_000)
 
 
+class PythonFilter(Value):
+    """Weighs what each rollout teaches by a function: 0 leaves it out, 1 leaves it as it is."""
+
+    kind: Literal["python"] = "python"
+    code: str
+    """`def weight(rollout):`, a number from 0 to 10."""
+
+    @field_validator("code")
+    @classmethod
+    def one_function(cls, code: str) -> str:
+        try:
+            check_code(code, "weight")
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return code
+
+
 Filter = Annotated[
-    SpreadFilter | TopFilter | TruncationFilter | AbandonmentFilter | EchoFilter,
+    SpreadFilter | TopFilter | TruncationFilter | AbandonmentFilter | EchoFilter | PythonFilter,
     Field(discriminator="kind"),
 ]
+HEAVIEST = 10.0
+
+
+def codes_of(filters: tuple[Filter, ...]) -> list[str]:
+    """The functions among filters."""
+    return [one.code for one in filters if isinstance(one, PythonFilter)]
 
 
 class Memory(Value):
@@ -83,8 +112,8 @@ class Memory(Value):
     """Of the `top` filter."""
 
 
-def kept(filters: tuple[Filter, ...], rows: Columns, memory: Memory) -> tuple[Flags, Memory]:
-    """Which rollouts of a step are learned from, and what to remember for the next."""
+def weights(filters: tuple[Filter, ...], rows: Columns, memory: Memory) -> tuple[Numbers, Memory]:
+    """How much each rollout of a step teaches, and what to remember for the next."""
     keep = np.ones(len(rows.reward), dtype=bool)
     threshold = memory.threshold
     for chosen in filters:
@@ -104,14 +133,30 @@ def kept(filters: tuple[Filter, ...], rows: Columns, memory: Memory) -> tuple[Fl
                 keep &= rows.tokens >= chosen.least_tokens
             case EchoFilter():
                 keep &= rows.turns <= chosen.most_turns
-    return keep, Memory(step=memory.step + 1, threshold=threshold)
+            case PythonFilter():
+                pass  # it is in `rows.weight`
+    return np.where(keep, rows.weight, 0.0), Memory(step=memory.step + 1, threshold=threshold)
 
 
-def spreads(rows: Columns) -> NDArray[np.float64]:
+def spreads(rows: Columns) -> Numbers:
     """The standard deviation of rewards of each rollout's group."""
-    _, place = np.unique(rows.group, return_inverse=True)
-    counts = np.bincount(place)
-    means = np.bincount(place, rows.reward) / counts
-    squares = np.bincount(place, (rows.reward - means[place]) ** 2) / counts
-    found: NDArray[np.float64] = np.sqrt(squares)[place]
+    means = group_means(rows.group, rows.reward)
+    return np.sqrt(group_means(rows.group, (rows.reward - means) ** 2))
+
+
+def group_means(group: NDArray[np.int64], values: Numbers) -> Numbers:
+    """The mean of each rollout's group."""
+    _, place = np.unique(group, return_inverse=True)
+    found: Numbers = (np.bincount(place, values) / np.bincount(place))[place]
     return found
+
+
+def grouped(group: NDArray[np.int64], earned: Numbers, valid: Numbers) -> dict[str, Numbers]:
+    """What functions are told of a rollout's group, as columns of a step."""
+    mean = group_means(group, earned)
+    return {
+        "earned": earned,
+        "group_valid": group_means(group, valid),
+        "group_mean": mean,
+        "group_spread": np.sqrt(group_means(group, (earned - mean) ** 2)),
+    }

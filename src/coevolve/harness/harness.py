@@ -10,6 +10,7 @@ from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
 from coevolve.harness.filters import Filter
 from coevolve.harness.recipe import Recipe
+from coevolve.harness.wording import Wording
 
 OWN_REWARD = "reward"
 """The expression that leaves a domain's reward as it is."""
@@ -23,6 +24,8 @@ class Harness(Value):
     reward: str = OWN_REWARD
     """An expression over the domain's reward components and facts of a rollout."""
     filters: tuple[Filter, ...] = ()
+    wording: Wording = Wording()
+    """How the policy is asked, in training and from then on."""
     recipe: Recipe = Recipe()
 
     def digest(self) -> str:

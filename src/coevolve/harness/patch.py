@@ -18,7 +18,10 @@ FACTORS: dict[str, tuple[str, str]] = {
     "knobs": ("environment", "the knobs of the task generator"),
     "reward": ("reward", "an expression over reward components"),
     "filters": ("data", "which rollouts are learned from"),
+    "wording.system": ("wording", "a system message, in training and from then on"),
+    "wording.prompt": ("wording", "the words around a task, in training and from then on"),
     "recipe.epochs": ("data", "passes over the tasks: the more, the fewer different ones"),
+    "recipe.revisit": ("data", "share of groups for tasks that were half solved when last tried"),
     "recipe.temperature": ("sampling", "of the rollouts in training"),
     "recipe.group": (
         "sampling",
@@ -85,5 +88,7 @@ def changes(before: Harness, after: Harness) -> list[str]:
 def flat(harness: Harness) -> dict[str, Any]:
     """Every setting by its dotted name."""
     values = harness.model_dump(mode="json")
-    recipe = values.pop("recipe")
-    return values | {f"recipe.{name}": value for name, value in recipe.items()}
+    inner = {part: values.pop(part) for part in ("wording", "recipe")}
+    return values | {
+        f"{part}.{name}": value for part, own in inner.items() for name, value in own.items()
+    }

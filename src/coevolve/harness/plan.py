@@ -19,6 +19,7 @@ from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.patch import FACTORS
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import AgentRule, BacktestRule, DiagnosticRule, GateRule, SmallRule
+from coevolve.harness.wording import Wording
 
 PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
 """Plans that come with the package, by name."""
@@ -88,6 +89,8 @@ class Plan(Value):
     """An expression over the domain's reward components and facts of a rollout."""
     filters: tuple[Filter, ...] = ()
     """Which rollouts the first version learns from."""
+    wording: Wording = Wording()
+    """How the first version is asked."""
     recipe: Recipe = Recipe()
     lessons: float = Field(default=0.0, ge=0, lt=1)
     """Share of training tasks that are lessons in engineering, for a trainee that engineers."""

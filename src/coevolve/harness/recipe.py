@@ -18,6 +18,9 @@ class Recipe(Value):
     """Batches of rollouts (of demonstrations in a warm start) that are drawn and learned from."""
     epochs: int = Field(default=1, ge=1, le=10_000)
     """Passes over the tasks of a stage: steps x tasks / epochs different ones are made."""
+    revisit: float = Field(default=0.0, ge=0, le=0.9)
+    """Share of a step's groups that go to tasks of the stage that were half solved when last tried,
+    in place of new ones, as far as there are any. Not used in a warm start."""
     iterations: int = Field(default=1, ge=1, le=64)
     """Optimiser updates on each batch of rollouts. Clipping begins with the second. Not used in a
     warm start."""

@@ -93,7 +93,9 @@ def names_short(text: str) -> bool:
     return "short" in text if is_code(text) else "short" in expression(text).names
 
 
-def columns_of(rollouts: Sequence[Judged], first: int, group: int) -> Columns:
+def columns_of(
+    rollouts: Sequence[Judged], first: int, group: int, weight: Numbers | None = None
+) -> Columns:
     """What filters look at; `first` is the number of the first rollout in its step."""
     return Columns(
         (first + np.arange(len(rollouts))) // group,
@@ -101,4 +103,5 @@ def columns_of(rollouts: Sequence[Judged], first: int, group: int) -> Columns:
         np.array([rollout.stop is StopReason.LENGTH for rollout in rollouts], dtype=bool),
         np.array([rollout.completion_tokens for rollout in rollouts], dtype=np.int64),
         np.array([turns_of(rollout) for rollout in rollouts], dtype=np.int64),
+        np.ones(len(rollouts)) if weight is None else weight,
     )

@@ -13,10 +13,12 @@ from typing import Any
 
 from coevolve.backtests.bets import Bench, Branch, alive
 from coevolve.backtests.patch import backtest_patch
+from coevolve.backtests.wording import backtest_wording
 from coevolve.core.errors import KnobError, UserError
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.knobs import Knobs
+from coevolve.evaluation.wording import unsound
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
@@ -27,6 +29,7 @@ from coevolve.loop.propose import Design, Foretell
 from coevolve.loop.run import Run
 from coevolve.loop.supervise import approve
 from coevolve.loop.train import branch, equal, grow, own_tasks, seed_of
+from coevolve.store.cells import cells_of
 from coevolve.store.paths import generation_place
 from coevolve.store.phases import Tests, Tried
 
@@ -182,8 +185,26 @@ def tester(
         gauge.lazy(policy), partial(answers, policy, own), probe, grown,
     )  # fmt: skip
 
+    def in_words(one: Design) -> Backtest:
+        """The parent, asked in the words of a design."""
+        knobs, number = gauge.domain.space.parse(harness.knobs), generation - 1
+        name = f"{generation:02d}-{one.harness.digest()[:16]}"
+        after = gauge.probe(
+            policy, knobs, rule, harness.recipe, number, run.paths.probes(parent, name),
+            one.harness.wording,
+        )  # fmt: skip
+        drawn[name] = spent_on(after, time.monotonic())
+        tasks = gauge.probe_tasks(knobs, rule, number)
+        failures = unsound(gauge.domain, tasks, gauge.style, one.harness.wording)
+        living = alive(cells_of(after))
+        return backtest_wording(
+            one.patch, probe(knobs), after, failures, (living.successes, living.n), rule
+        )
+
     def test(one: Design, among: int) -> Backtest:
         try:
+            if one.patch.factor.startswith("wording.") and rule.on:
+                return in_words(one)
             if one.patch.factor not in ("reward", "filters"):
                 own_tasks(
                     gauge.domain, one.harness.knobs, equal(plan, one.harness.recipe),
@@ -204,8 +225,8 @@ def foretold(run: Run, generation: int, parent: int | None) -> Foretell:
     """The same for an engineer that asks: what costs no rollouts."""
 
     def answer(patch: Patch, version: int) -> dict[str, Any]:
-        if patch.factor == "knobs":
-            return {"words": "knobs are probed with new tasks, once they are proposed"}
+        if patch.factor == "knobs" or patch.factor.startswith("wording."):
+            return {"words": f"{patch.factor}: probed with new tasks, once it is proposed"}
         before = run.lineage.harness(version)
         design = Design(patch, patched(before, patch), patch.author)
         own = parent if version == (parent or 0) else version

@@ -94,4 +94,7 @@ def first_harness(plan: Plan, gauge: Gauge) -> Harness:
     space = gauge.domain.space
     base = space.random(plan.seed) if plan.start == "random" else None
     knobs = space.project(space.whole(plan.knobs), base=base)
-    return Harness(knobs=dict(knobs), reward=plan.reward, filters=plan.filters, recipe=plan.recipe)
+    return Harness(
+        knobs=dict(knobs), reward=plan.reward, filters=plan.filters, wording=plan.wording,
+        recipe=plan.recipe,
+    )  # fmt: skip

@@ -259,8 +259,8 @@ def train_stage(
     tasks = with_lessons(own, recipe.distinct, derive(job.seed, "tasks"))
     stage = Stage(
         kind="grpo", model=paths.need(job.policy), recipe=recipe, reward=job.harness.reward,
-        filters=job.harness.filters, style=plan.style, processes=plan.processes, seed=job.seed,
-        folder=folder, root=paths.folder,
+        filters=job.harness.filters, wording={domain.name: job.harness.wording}, style=plan.style,
+        processes=plan.processes, seed=job.seed, folder=folder, root=paths.folder,
     )  # fmt: skip
     found = engine.train(stage, tasks, observe)
     spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)

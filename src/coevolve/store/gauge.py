@@ -21,6 +21,7 @@ from coevolve.evaluation.target import TargetTasks
 from coevolve.harness.plan import Plan
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import BacktestRule
+from coevolve.harness.wording import Wording
 from coevolve.policies.base import Lazy, Policy, Sampling
 from coevolve.policies.registry import get_policy
 from coevolve.sandbox.bubblewrap import choose
@@ -52,9 +53,10 @@ class Gauge:
         """A checkpoint by its recorded name, and the style that it is asked in."""
         return self._load(self.paths.need(checkpoint) if self.paths else checkpoint)
 
-    def lazy(self, checkpoint: str) -> Lazy:
-        """The same, loaded when it is first asked."""
-        return Lazy(checkpoint, lambda: self.load(checkpoint)[0])
+    def lazy(self, checkpoint: str, wording: Wording | None = None) -> Lazy:
+        """The same, loaded when it is first asked; to be asked in another wording, if one is
+        given."""
+        return Lazy(checkpoint, lambda: self.load(checkpoint)[0], wording)
 
     @cached_property
     def dev(self) -> list[Task]:
@@ -106,12 +108,12 @@ class Gauge:
 
     def probe(
         self, checkpoint: str, knobs: Knobs, rule: BacktestRule, recipe: Recipe, number: int,
-        folder: Path,
+        folder: Path, wording: Wording | None = None,
     ) -> list[Rollout]:  # fmt: skip
         """Several attempts at fresh train tasks, drawn as in training; by number, other ones."""
         seed, tasks = self.probe_seed(number), self.probe_tasks(knobs, rule, number)
         sampling = Sampling(temperature=recipe.temperature, max_tokens=recipe.max_tokens, seed=seed)
-        return self.ask(checkpoint, tasks, sampling, rule.samples, folder)
+        return self.ask(checkpoint, tasks, sampling, rule.samples, folder, wording=wording)
 
     def probe_seed(self, number: int) -> int:
         return derive(self.plan.seed, "probe", number)
@@ -129,6 +131,7 @@ class Gauge:
         samples: int,
         folder: Path,
         domain: Domain | None = None,
+        wording: Wording | None = None,
     ) -> list[Rollout]:
         evaluation = Evaluation(
             policy=checkpoint,
@@ -144,7 +147,7 @@ class Gauge:
         )
         parts = EvaluationFolder(folder, evaluation)
         found = attempts(
-            domain or self.domain, self.lazy(checkpoint), tasks, sampling,
+            domain or self.domain, self.lazy(checkpoint, wording), tasks, sampling,
             style=self.style, samples=samples, batch=BATCH, parts=parts,
         )  # fmt: skip
         return list(found)

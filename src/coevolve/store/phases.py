@@ -260,6 +260,11 @@ class Final(Phase):
     first: Tested
     last: Tested
     change: dict[str, Difference]
+    """From the first policy to the last."""
+    root: Tested | None = None
+    """Version 0: what training came to before anything was changed."""
+    beyond: dict[str, Difference] = {}
+    """From there to the last."""
 
 
 PHASES: dict[str, type[Phase]] = {

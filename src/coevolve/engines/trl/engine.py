@@ -24,6 +24,8 @@ from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
+from coevolve.evaluation.wording import messages_of
+from coevolve.harness.wording import Wording
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
 from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
 
@@ -91,6 +93,7 @@ class TrlEngine:
         check_rank(stage, loaded)
         for name in domains:
             loaded.teach(name, loaded.style(name, stage.style))
+            loaded.reword(name, stage.wording.get(name, Wording()))
         observer = Observer(stage, folder, observe, recorder)
         turns = plain_turns(domains, tasks) if stage.kind == "grpo" else 1
         parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns)
@@ -130,15 +133,10 @@ class TrlEngine:
 
         stage, tasks, domains, loaded, folder, recorder, turns = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
-        prompts = [
-            [
-                message.model_dump()
-                for message in domains[task.domain].prompt(
-                    task, loaded.style(task.domain, stage.style)
-                )
-            ]
-            for task in tasks
-        ]
+        said = messages_of(
+            tasks, domains, lambda name: loaded.style(name, stage.style), loaded.wording
+        )
+        prompts = [[message.model_dump() for message in messages] for messages in said]
         rows: dict[str, list[Any]] = {
             "prompt": [prompts[index] for index in shown],
             "task": list(shown),
@@ -167,6 +165,7 @@ class TrlEngine:
             recorder=recorder,
             stage=stage,
             lines=folder.lines(),
+            prompts=prompts,
             probes=folder.path / f"probes-{recorder.process}.pt",
             **options,
         )

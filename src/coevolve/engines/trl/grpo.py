@@ -27,11 +27,13 @@ from coevolve.core.rollout import JUDGE_ERROR, Message, StopReason
 from coevolve.core.seeds import derive_all
 from coevolve.core.task import Task
 from coevolve.engines.base import Stage
-from coevolve.engines.trl.recorder import Attempt, Recorder
+from coevolve.engines.trl.recorder import Attempt, Recorder, Scored
+from coevolve.engines.trl.revisit import Revisits
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.turns import Dialogue, last_said, play
 from coevolve.evaluation.judge import said
-from coevolve.harness.filters import Columns, Filter, Memory, kept
+from coevolve.evaluation.shape import Shaped
+from coevolve.harness.filters import Columns, Filter, Memory, codes_of, grouped, weights
 from coevolve.harness.reward import SHORT, columns_of, names_short, short_after
 from coevolve.policies.base import Completion, Prompt
 from coevolve.policies.generate import Answer, Generator
@@ -45,7 +47,8 @@ PROBE_EVERY = 5
 
 
 class Sieve:
-    """The filters of a stage: rollouts that are left out keep their place and lose their advantage.
+    """The filters of a stage: rollouts keep their place, and as much of their advantage as they
+    weigh.
 
     What filters remember is read back from the stage's own record, so that a stage that was cut
     off and resumed leaves out the same rollouts.
@@ -57,14 +60,14 @@ class Sieve:
         self.memory = Memory(step=len(lines), threshold=threshold)
 
     def keep(self, own: Columns, accelerator: Any) -> tuple[Tensor, dict[str, float]]:
-        """1 or 0 for each rollout of this process, and what is told about the whole step."""
+        """What each rollout of this process weighs, and what is told about the whole step."""
         device = accelerator.device
         columns = [accelerator.gather(torch.as_tensor(part, device=device)) for part in own]
         whole = Columns(*(column.cpu().numpy() for column in columns))
-        keep, self.memory = kept(self.filters, whole, self.memory)
+        weight, self.memory = weights(self.filters, whole, self.memory)
         first = accelerator.process_index * len(own.reward)
-        mine = keep[first : first + len(own.reward)].astype(np.float32)
-        told = {"left_out": float(1 - keep.mean()), "threshold": self.memory.threshold}
+        mine = weight[first : first + len(own.reward)].astype(np.float32)
+        told = {"left_out": float((weight == 0).mean()), "threshold": self.memory.threshold}
         return torch.as_tensor(mine, device=device), told
 
 
@@ -79,10 +82,16 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         recorder: Recorder,
         stage: Stage,
         lines: Sequence[Mapping[str, Any]],
+        prompts: list[Any],
         probes: Path,
         **kwargs: Any,
     ) -> None:
-        self.tasks, self.recorder, self.probes_file = tasks, recorder, probes
+        self.tasks, self.prompts_by_task, self.recorder = tasks, prompts, recorder
+        self.probes_file = probes
+        self.revisits = Revisits(stage.recipe.revisit)
+        if self.revisits.share:
+            numbers = {task.id: number for number, task in enumerate(tasks)}
+            self.revisits.recall(recorder.folder, len(lines), numbers)
         self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
         self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
         self.names_short = names_short(stage.reward)
@@ -180,7 +189,24 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             "env_mask": [dialogue.own for dialogue in self.dialogues],
         }
 
+    def revisited(self, inputs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
+        """The rows of this process with some tasks exchanged for earlier ones, and the tasks of all
+        groups of the step."""
+        own = torch.tensor([row["task"] for row in inputs], device=self.accelerator.device)
+        every = self.accelerator.gather(own)[:: self.num_generations].tolist()
+        chosen = self.revisits.swap(every)
+        first = self.accelerator.process_index * len(inputs)
+        groups = [(first + place) // self.num_generations for place in range(len(inputs))]
+        rows = [
+            {**row, "task": chosen[group], "prompt": self.prompts_by_task[chosen[group]]}
+            for row, group in zip(inputs, groups, strict=True)
+        ]
+        return rows, chosen
+
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        chosen: list[int] = []
+        if self.revisits.share:
+            inputs, chosen = self.revisited(inputs)
         self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
         self.said = {row: [] for row in range(len(inputs))}
         self.read = [0] * len(inputs)
@@ -190,6 +216,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
         batch["advantages"][self.dead[self.first : self.first + len(inputs)]] = 0.0
         self._metrics["train"]["frac_reward_zero_std"][-1] = self.dead.float().mean().item()
+        if chosen:
+            self.revisits.see(chosen, (~self.dead[:: self.num_generations]).tolist())
         if self.sieve.filters:
             keep, told = self.sieve.keep(self.columns, self.accelerator)
             batch["advantages"] = batch["advantages"] * keep
@@ -264,11 +292,16 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     def reward(self, log_metric: Any, **_: Any) -> list[float]:
         """Score and record the answers of this process."""
         groups = [(self.first + place) // self.num_generations for place in range(len(self.rows))]
-        scored = self.recorder.score(self.attempts(), self.step, groups, self.short)
+        scored, failed = self.recorder.score(self.attempts(), self.step, groups, self.short)
         n = len(scored)
+        if self.sieve.filters:
+            weighed = self.weighed(scored, groups)
+            failed += len(weighed.failures)
+            self.columns = columns_of(scored, self.first, self.num_generations, weighed.values)
         log_metric("valid", sum(one.outcome.valid for one in scored) / n)
         log_metric("optimal", sum(one.outcome.optimal for one in scored) / n)
-        log_metric("unjudged", sum(one.outcome.failure == JUDGE_ERROR for one in scored) / n)
+        failed += sum(one.outcome.failure == JUDGE_ERROR for one in scored)
+        log_metric("unjudged", failed / n)
         log_metric("drawing_s", self.drawing_s)
         self.drawing_s = 0.0
         if self.names_short:
@@ -276,9 +309,25 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             tokens = self.accelerator.gather(torch.tensor(own, device=self.accelerator.device))
             self.short = short_after(self.short, tokens.cpu().numpy())
             self._metrics["train"]["short"].append(self.short)
-        if self.sieve.filters:
-            self.columns = columns_of(scored, self.first, self.num_generations)
         return [one.shaped for one in scored]
+
+    def weighed(self, scored: list[Scored], groups: list[int]) -> Shaped:
+        """What the functions among filters weigh the rollouts of this process by."""
+        filters = self.sieve.filters
+        if not codes_of(filters):
+            return Shaped(np.ones(len(scored)))
+        own = [
+            (group, one.shaped, float(one.outcome.valid))
+            for group, one in zip(groups, scored, strict=True)
+        ]
+        whole = self.accelerator.gather(
+            torch.tensor(own, device=self.accelerator.device, dtype=torch.float64)
+        )
+        number, earned, valid = whole.cpu().numpy().T
+        known = grouped(number.astype(np.int64), earned, valid)
+        mine = slice(self.first, self.first + len(scored))
+        told = {name: column[mine] for name, column in known.items()}
+        return self.recorder.weighed(filters, scored, self.short, told)
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""

@@ -12,7 +12,9 @@ from coevolve.domains.capture import judged
 from coevolve.domains.turns import Episode, begin
 from coevolve.engines.stage import components_of
 from coevolve.evaluation.judge import each, record, verdicts
-from coevolve.evaluation.shape import shaped
+from coevolve.evaluation.shape import Shaped, shaped, weighed
+from coevolve.harness.expression import Numbers
+from coevolve.harness.filters import Filter
 from coevolve.harness.reward import SHORT
 from coevolve.policies.base import Completion, Prompt
 from coevolve.store.rollouts import write
@@ -61,17 +63,25 @@ class Recorder:
 
     def score(
         self, attempts: list[Attempt], step: int, groups: list[int], short: float = SHORT
-    ) -> list[Scored]:
-        """What came of the attempts of one step, each in the group of that number; rollouts are
-        made of them on their way to disk."""
+    ) -> tuple[list[Scored], int]:
+        """What came of the attempts of one step, each in the group of that number, and how often
+        the harness's reward failed; rollouts are made of them on their way to disk."""
         found = [
             Scored(outcome, one.completion.stop, one.completion.completion_tokens, one.messages)
             for one, outcome in zip(attempts, self.outcomes(attempts), strict=True)
         ]
-        rewards = shaped(self.shape, found, components_of(self.domains), short).tolist()
-        scored = [Scored(*one[:4], reward) for one, reward in zip(found, rewards, strict=True)]
+        rewards = shaped(self.shape, found, components_of(self.domains), short)
+        pairs = zip(found, rewards.values.tolist(), strict=True)
+        scored = [Scored(*one[:4], reward) for one, reward in pairs]
         self.pending.append(self.writer.submit(self.keep, attempts, scored, step, groups))
-        return scored
+        return scored, len(rewards.failures)
+
+    def weighed(
+        self, filters: tuple[Filter, ...], scored: list[Scored], short: float,
+        groups: dict[str, Numbers],
+    ) -> Shaped:  # fmt: skip
+        """How much each is to teach, by the functions among filters."""
+        return weighed(filters, scored, components_of(self.domains), short, groups)
 
     def outcomes(self, attempts: list[Attempt]) -> list[Outcome]:
         """Verdicts in order, all single answers of a domain together."""

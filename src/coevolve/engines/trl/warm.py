@@ -14,6 +14,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.engines.base import Stage, order
 from coevolve.evaluation.language import instructions
+from coevolve.evaluation.wording import asked
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.local import LocalPolicy, render
 from coevolve.policies.models import Loaded
@@ -47,7 +48,8 @@ def examples(
         if index not in made:
             domain = domains[tasks[index].domain]
             style = loaded.style(domain.name, stage.style)
-            messages = domain.prompt(tasks[index], style)
+            wording = loaded.wording(domain.name)
+            messages = asked(domain, [tasks[index]], style, wording).prompts[0]
             answer = domain.oracle(tasks[index], style)
             made[index] = example(loaded.tokenizer, messages, answer)
     rows = [made[index] for index in shown]
