@@ -36,6 +36,12 @@ FAMILIES = {
         "coevolve.domains.reasoning.domain:names",
         "the data sets of reasoning-gym, such as reasoning.leg_counting",
     ),
+    "data": Family(
+        "coevolve.domains.data.domain:DataDomain",
+        "coevolve.domains.data.domain:members",
+        "a data set of your own, such as data:problems.jsonl or data:FOLDER?judge=choice",
+        mark=":",
+    ),
     "openenv": Family(
         "coevolve.domains.openenv.domain:open_server",
         "coevolve.domains.openenv.domain:members",

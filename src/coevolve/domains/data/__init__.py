@@ -1,0 +1,1 @@
+"""Data sets of one's own as domains."""

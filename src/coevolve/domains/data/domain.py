@@ -1,0 +1,372 @@
+"""A data set as a domain: `data:FILE?judge=math&labels=level`; shares of labels are its knobs.
+
+    data:problems.jsonl                      a judge that fits, labels made from length
+    data:FOLDER?judge=choice&labels=subject  files of a folder, by subject
+    data:hf:openai/gsm8k:main:train          a data set of the hub
+    data:rows.csv?judge=mine.py&question=ask&answer=key
+
+Invariant: a task is a row; its family of near-duplicates decides its split.
+"""
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coevolve
+from coevolve.core.errors import CoevolveError, KnobError, UserError
+from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive, digest
+from coevolve.core.splits import Split, split_of
+from coevolve.core.task import Label, Task, whole_task
+from coevolve.domains.base import Domain, Script, Statistic
+from coevolve.domains.check import Counts
+from coevolve.domains.data.cache import cached, keep, recall
+from coevolve.domains.data.judges import QUESTIONS, ModelJudge, field, judge_of
+from coevolve.domains.data.kin import mark_of, marks_of
+from coevolve.domains.data.rows import Row, rows_in
+from coevolve.domains.hub import PREFIX
+from coevolve.domains.knobs import Knob, Knobs, KnobSpace
+from coevolve.domains.registry import read_options
+from coevolve.domains.simple import measured, silent
+
+COLUMNS: tuple[str, ...] = ("question", "answer", "choices")
+OPTIONS = ("judge", "labels", *COLUMNS, "rates")
+MOST_VALUES = 12
+"""Of a label; rarer ones are called `other`."""
+OTHER = "other"
+LENGTHS = ("short", "middle", "long")
+RATES = {"never": 0.0, "seldom": 0.35, "often": 0.65, "mostly": 1.0}
+"""Labels of how often a policy solved a task: up to so much of its attempts."""
+MOST_STEPS = 8
+LEAST = 4
+"""Rows of each split, below which a data set is too small."""
+
+
+class Entry(NamedTuple):
+    """A row that was read."""
+
+    data: dict[str, Any]
+    """As its judge wants it."""
+    labels: dict[str, Label]
+    mark: int
+
+
+class DataDomain:
+    """Implements the `Domain` protocol."""
+
+    def __init__(self, text: str) -> None:
+        place, _, query = text.partition("?")
+        options = {name: str(value) for name, value in read_options(query).items()}
+        if unknown := sorted(set(options) - set(OPTIONS)):
+            raise UserError(
+                f"data:{text}: there is no option '{unknown[0]}'; there are {', '.join(OPTIONS)}"
+            )
+        if not place.startswith(PREFIX):
+            path = Path(place).expanduser()
+            if not path.exists():
+                raise UserError(f"data:{text}: there is no file or folder {place}")
+            place = str(path.resolve())
+        self.text = f"{place}?{query}" if query else place
+        self.name = f"data:{self.text}"
+        self.judge, self.entries = opened(place, tuple(sorted(options.items())))
+        self.buckets = tuple(self.entries[0].labels)
+        self.space = space_of(self.entries, self.buckets)
+        self.by_split: dict[Split, list[Task]] = {split: [] for split in Split}
+        for entry in self.entries:
+            task = self.as_task(entry)
+            self.by_split[task.split].append(task)
+        few = min(map(len, self.by_split.values()))
+        if few < LEAST:
+            raise UserError(
+                f"{self.name}: {len(self.entries)} rows are too few: a sixth of them, near-"
+                f"duplicates together, is dev, gate and test each, and one of these has {few}"
+            )
+        self.counts = Counts(*(max(2, min(n, few // 4)) for n in Counts()))
+        self.summary = f"{len(self.entries):,} rows of {Path(place).name}, judge {self.judge.name}"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return DataDomain, (self.text,)
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        return self.judge.failures
+
+    @property
+    def components(self) -> Mapping[str, str]:
+        return self.judge.components
+
+    @property
+    def styles(self) -> tuple[str, ...]:
+        return self.judge.styles
+
+    @property
+    def panels(self) -> tuple[str, ...]:
+        return self.buckets
+
+    @property
+    def full_reward(self) -> float:
+        return self.judge.full_reward
+
+    @property
+    def scripts(self) -> Mapping[str, Script]:
+        return {"oracle": lambda task, _rng, style: self.oracle(task, style), "silent": silent}
+
+    @property
+    def suites(self) -> Mapping[str, Callable[[], Iterator[Task]]]:
+        return {}
+
+    @property
+    def waits(self) -> bool:
+        return bool(getattr(self.judge, "waits", False))
+
+    def as_task(self, entry: Entry, seed: int = 0) -> Task:
+        return Task(
+            id=f"data-{digest(repr(sorted(entry.data.items())), size=8).hex()}",
+            domain=self.name,
+            split=split_of(entry.mark),
+            seed=seed,
+            bucket=entry.labels,
+            data={**entry.data, "mark": entry.mark},
+        )
+
+    def generate(
+        self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
+    ) -> Iterator[Task]:
+        """Rows by the shares of their labels; when all of a kind were drawn, they come again."""
+        kinds: dict[tuple[Label, ...], list[Task]] = {}
+        for task in self.by_split[split]:
+            kinds.setdefault(tuple(task.bucket.values()), []).append(task)
+        weights = {kind: self.weight(kind, len(own), knobs) for kind, own in kinds.items()}
+        if count and not any(weights.values()):
+            raise KnobError(f"{self.name} has no rows with these labels in '{split}'")
+        rng = random.Random(derive(seed, "data", split.value))
+        waiting: dict[tuple[Label, ...], list[Task]] = {}
+        names, shares = list(weights), list(weights.values())
+        for _ in range(count):
+            kind = rng.choices(names, shares)[0]
+            if not waiting.get(kind):
+                waiting[kind] = rng.sample(kinds[kind], len(kinds[kind]))
+            yield waiting[kind].pop().model_copy(update={"seed": rng.getrandbits(31)})
+
+    def weight(self, kind: tuple[Label, ...], rows: int, knobs: Knobs) -> float:
+        """How often a kind of rows comes: as often as there are any, times how much more of each
+        of its labels is asked for than there is."""
+        found = float(rows)
+        for label, value in zip(self.buckets, kind, strict=True):
+            knob = self.space.knobs[knob_name(label, value)]
+            found *= knobs[knob.name] / knob.default if knob.default else 0.0
+        return found
+
+    def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
+        return self.judge.prompt(task, style)
+
+    def verify(self, task: Task, text: str, tokens: int | None = None) -> Outcome:
+        return self.judge.verify(task, text, tokens)
+
+    def oracle(self, task: Task, style: str = "") -> str:
+        return self.judge.oracle(task, style)
+
+    def fingerprint(self, task: Task) -> int:
+        return int(task.data["mark"])
+
+    def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        return {
+            knob.name: Statistic(
+                sum(measured(task, knob.name, knob.label) for task in tasks) / len(tasks),
+                len(tasks),
+            )
+            for knob in self.space.knobs.values()
+        } if tasks else {}  # fmt: skip
+
+    def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        return {"answer": self.oracle(self.load(data))}
+
+    def draw(self, task: Task, text: str | None = None) -> str:
+        return self.judge.draw(task, text)
+
+    def picture(self, task: Task, text: str | None, path: Path) -> None:
+        self.judge.picture(task, text, path)
+
+    def load(self, data: Mapping[str, Any]) -> Task:
+        """A task of this data set, whole, or a row like those in it."""
+        if "data" in data and "split" in data:
+            given = whole_task(data, self.name)
+            known = {task.id: task for tasks in self.by_split.values() for task in tasks}
+            if given.id not in known:
+                raise UserError(f"{self.name} has no row with the id {given.id}")
+            return known[given.id].model_copy(update={"seed": given.seed})
+        made = self.judge.load(data)
+        question = self.judge.prompt(made)[-1].content
+        near = {mark_of(self.judge.prompt(one)[-1].content): one for one in self.tasks()}
+        like = near.get(mark_of(question))
+        labels = dict(like.bucket) if like else dict(self.entries[0].labels)
+        mark = self.fingerprint(like) if like else mark_of(question)
+        return self.as_task(Entry(made.data, labels, mark))
+
+    def tasks(self) -> Iterator[Task]:
+        for tasks in self.by_split.values():
+            yield from tasks
+
+
+def knob_name(label: str, value: Label) -> str:
+    word = "".join(one if one.isalnum() else "_" for one in str(value).lower())
+    return f"{label}_{word}.share"
+
+
+def space_of(entries: Sequence[Entry], labels: Sequence[str]) -> KnobSpace:
+    """A share for each value of each label, as in the data."""
+    knobs = []
+    for label in labels:
+        counted = Counter(entry.labels[label] for entry in entries)
+        values = sorted(counted, key=order_of(label))
+        middle = (len(values) - 1) / 2
+        for place, value in enumerate(values):
+            ordered = label in ("length", "steps", "rate")
+            way = (place > middle) - (place < middle) if ordered else 0
+            knobs.append(
+                Knob(
+                    knob_name(label, value), 0, 1, counted[value] / len(entries), "share of tasks",
+                    f"share of tasks whose {label} is {value}", group=f"{label}s",
+                    label=(label, value), harder=-way if label == "rate" else way,
+                )
+            )  # fmt: skip
+    return KnobSpace(tuple(knobs))
+
+
+def order_of(label: str) -> Callable[[Label], Any]:
+    ordered = {"length": list(LENGTHS), "rate": list(RATES)}.get(label)
+    if ordered:
+        return lambda value: ordered.index(str(value))
+    return lambda value: (isinstance(value, str), value)
+
+
+def stamp_of(place: str) -> object:
+    """What changes when files do."""
+    if place.startswith(PREFIX):
+        return place
+    path = Path(place)
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return tuple((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in files)
+
+
+def opened(place: str, options: tuple[tuple[str, str], ...]) -> tuple[Domain, list[Entry]]:
+    judge = dict(options).get("judge", "")
+    own = stamp_of(judge) if judge.endswith(".py") and Path(judge).is_file() else None
+    return read(place, options, (stamp_of(place), own))
+
+
+@lru_cache(maxsize=4)
+def read(
+    place: str, options: tuple[tuple[str, str], ...], stamp: object
+) -> tuple[Domain, list[Entry]]:
+    """The judge of a data set, and its rows with their labels and families."""
+    chosen = dict(options)
+    rows = rows_in(place)
+    if not rows:
+        raise UserError(f"{place} has no rows")
+    columns = {name: chosen[name] for name in COLUMNS if name in chosen}
+    judge = judge_of(chosen.get("judge", ""), columns, rows[0][1])
+    tasks = loaded(judge, place, rows, columns)
+    questions = [judge.prompt(task)[-1].content for task in tasks]
+    labels = labels_of(rows, tasks, questions, chosen)
+    marks = marks_of(questions)
+    seen: dict[str, Entry] = {}
+    for task, question, own, mark in zip(tasks, questions, labels, marks, strict=True):
+        seen.setdefault(question, Entry(task.data, own, mark))
+    return judge, list(seen.values())
+
+
+def loaded(
+    judge: Domain, place: str, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str]
+) -> list[Task]:
+    """Every row as its judge reads it. Where that means running its tests, it is done once."""
+
+    def one(pair: tuple[str, Row]) -> Task:
+        where, row = pair
+        try:
+            return judge.load(renamed(row, columns))
+        except CoevolveError as error:
+            raise UserError(f"{place}: {where}: {error}") from None
+
+    if not getattr(judge, "waits", False) or judge.name == ModelJudge.name:
+        return list(map(one, rows))
+    content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
+    file = cached(coevolve.__version__, judge.name, str(columns), content)
+    if (known := recall(file)) is not None:
+        return [Task.model_validate(values) for values in known]
+    with ThreadPoolExecutor(os.cpu_count() or 1, "reading") as pool:
+        tasks = list(pool.map(one, rows))
+    keep(file, [task.model_dump(mode="json") for task in tasks])
+    return tasks
+
+
+def renamed(row: Row, columns: Mapping[str, str]) -> Row:
+    """A row with the columns that are named under the names that every judge knows."""
+    found = {name: value for name, value in row.items() if name != "id"}
+    for name, column in columns.items():
+        found[name] = field(row, (), column, name)
+    return found
+
+
+def labels_of(
+    rows: Sequence[tuple[str, Row]],
+    tasks: Sequence[Task],
+    questions: Sequence[str],
+    chosen: Mapping[str, str],
+) -> list[dict[str, Label]]:
+    """The labels of every row: columns that are named, or else how long it is, how many steps its
+    solution has and which file it is from, where these tell anything."""
+    found: list[dict[str, Label]] = [{} for _ in rows]
+
+    def put(name: str, values: Sequence[Label]) -> None:
+        usual = [value for value, _ in Counter(values).most_common(MOST_VALUES)]
+        if len(usual) > 1:
+            for own, value in zip(found, values, strict=True):
+                own[name] = value if value in usual else OTHER
+
+    for name in filter(None, chosen.get("labels", "").split(",")):
+        put(name, [str(field(row, (), name, "label")) for _, row in rows])
+    if "rates" in chosen:
+        put("rate", rates(chosen["rates"], tasks, questions))
+    if not any(found):
+        cuts = sorted(map(len, questions))
+        ends = [cuts[len(cuts) * part // 3] for part in (1, 2)]
+        put("length", [LENGTHS[sum(len(text) > end for end in ends)] for text in questions])
+        solutions = [str(task.data.get("solution") or "") for task in tasks]
+        put("steps", [min(text.count("<<"), MOST_STEPS) for text in solutions])
+        put("file", [Path(where.partition(",")[0]).name.partition(".")[0] for where, _ in rows])
+    if not any(found):
+        raise UserError("all rows are alike: no label sets any apart; name a column with labels=")
+    return found
+
+
+def rates(folder: str, tasks: Sequence[Task], questions: Sequence[str]) -> list[Label]:
+    """How often each task was solved in an evaluation that `coevolve evaluate -o` has kept."""
+    from pyarrow import parquet
+
+    files = sorted(Path(folder).rglob("*.parquet"))
+    if not files:
+        raise UserError(f"rates = {folder}: no evaluation is there; make one with `coevolve "
+                        "evaluate -d data:FILE -p POLICY -n 8 -o FOLDER`")  # fmt: skip
+    tried: dict[str, list[bool]] = {}
+    for file in files:
+        for row in parquet.read_table(file, columns=["messages", "valid"]).to_pylist():
+            asked = [one["content"] for one in row["messages"] if one["role"] == "user"]
+            tried.setdefault(asked[0] if asked else "", []).append(bool(row["valid"]))
+    found: list[Label] = []
+    for question in questions:
+        own = tried.get(question, [])
+        rate = sum(own) / len(own) if own else -1.0
+        found.append(next((name for name, end in RATES.items() if 0 <= rate <= end), OTHER))
+    return found
+
+
+def members() -> list[str]:
+    raise UserError(f"a data set is named by its file: data:FILE; {', '.join(QUESTIONS[:3])} and "
+                    "the answer are found by their usual names")  # fmt: skip

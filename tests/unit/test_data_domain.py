@@ -1,0 +1,235 @@
+"""Data sets as domains: files of all kinds, judges, labels as knobs, splits by families of rows."""
+
+import csv
+import json
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answering import chat, serving
+
+pytest.importorskip("datasketch", reason="data sets need the extra `data`")
+
+from coevolve.core.errors import KnobError, UserError
+from coevolve.core.splits import Split, split_of
+from coevolve.domains.base import Domain
+from coevolve.domains.check import conformance
+from coevolve.domains.data.kin import families, mark_of
+from coevolve.domains.registry import get_domain
+from coevolve.evaluation.attempts import attempts
+from coevolve.policies.base import Sampling
+from coevolve.policies.script import ScriptedPolicy
+from coevolve.store.rollouts import write
+
+BEGIN = ("Bel", "Dor", "Fen", "Gal", "Hol", "Kir")
+END = ("aria", "den", "ford", "ham", "land", "mark", "mont", "nia", "stan", "ton")
+NAMES = [one + other for one in BEGIN for other in END]
+
+
+def rows(count: int = 240) -> list[dict[str, Any]]:
+    """Questions of two levels that do not resemble each other."""
+    words = [NAMES[n % 60] + "esia"[: n // 60] for n in range(count)]
+    return [
+        {
+            "question": f"{word}: what comes {'soon ' * (n % 3)}after {n} in {word[::-1]}?",
+            "answer": n + 1,
+            "level": "hard" if n % 4 == 0 else "easy",
+        }
+        for n, word in enumerate(words)
+    ]
+
+
+def lines(path: Path, listed: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in listed))
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return lines(tmp_path / "rows.jsonl", rows())
+
+
+def opened(text: object) -> Domain:
+    return get_domain(f"data:{text}")
+
+
+@pytest.mark.parametrize("judge", ["math", "exact"])
+def test_a_data_set_passes_the_conformance_suite(file: Path, judge: str) -> None:
+    findings = list(conformance(opened(f"{file}?judge={judge}&labels=level")))
+    assert [one.name for one in findings if not one.passed] == []
+
+
+def test_every_kind_of_file_is_read_alike(tmp_path: Path, file: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    listed = rows()
+    (tmp_path / "a.json").write_text(json.dumps(listed))
+    parquet.write_table(pyarrow.Table.from_pylist(listed), tmp_path / "a.parquet")
+    with (tmp_path / "a.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(listed[0]))
+        writer.writeheader()
+        writer.writerows(listed)
+    lines(tmp_path / "folder" / "one.jsonl", listed[:120])
+    lines(tmp_path / "folder" / "deep" / "two.jsonl", listed[120:])
+    wanted = {task.id for task in opened(file).tasks()}  # type: ignore[attr-defined]
+    for name in ("a.json", "a.parquet", "a.csv", "folder"):
+        found = opened(tmp_path / name)
+        assert {task.id for task in found.tasks()} == wanted, name  # type: ignore[attr-defined]
+    assert "file" in found.buckets
+
+
+def test_labels_are_knobs_and_shares_are_kept(file: Path) -> None:
+    domain = opened(f"{file}?labels=level")
+    assert {name: knob.default for name, knob in domain.space.knobs.items()} == {
+        "level_easy.share": 0.75, "level_hard.share": 0.25,
+    }  # fmt: skip
+    knobs = domain.space.parse({"level_hard.share": 0.8, "level_easy.share": 0.2})
+    tasks = list(domain.generate(knobs, 400, 1, Split.TRAIN))
+    assert sum(task.bucket["level"] == "hard" for task in tasks) == pytest.approx(320, abs=30)
+    seen = Counter(task.id for task in tasks if task.bucket["level"] == "hard")
+    assert max(seen.values()) - min(seen.values()) <= 1  # all come before any comes again
+    assert {task.split for task in tasks} == {Split.TRAIN}
+    alone = domain.space.parse({"level_hard.share": 1.0})
+    assert {task.bucket["level"] for task in domain.generate(alone, 50, 1, Split.DEV)} == {"hard"}
+
+
+def test_without_labels_they_are_made(file: Path, tmp_path: Path) -> None:
+    assert opened(file).buckets == ("length",)
+    solved = [
+        {**row, "answer": f"{'<<1+1=2>>' * (n % 3)} #### {n}"} for n, row in enumerate(rows())
+    ]
+    domain = opened(lines(tmp_path / "solved.jsonl", solved))
+    assert domain.buckets == ("length", "steps")
+    assert "judge math" in domain.summary
+
+
+def test_how_often_a_policy_solved_a_task_can_be_a_label(file: Path, tmp_path: Path) -> None:
+    plain = opened(file)
+    tasks = list(plain.tasks())  # type: ignore[attr-defined]
+    right, wrong = tasks[:100], tasks[100:]
+    for name, own in (("oracle", right), ("silent", wrong)):
+        policy = ScriptedPolicy(plain, name)
+        write(list(attempts(plain, policy, own, Sampling())), tmp_path / f"e/{name}.parquet")
+    domain = opened(f"{file}?rates={tmp_path / 'e'}")
+    assert Counter(task.bucket["rate"] for task in domain.tasks()) == {  # type: ignore[attr-defined]
+        "mostly": 100, "never": 140,
+    }  # fmt: skip
+    assert domain.space.knobs["rate_never.share"].harder == 1
+
+
+def test_near_duplicates_stay_together() -> None:
+    base = (
+        "Ann has 3 apples and buys 4 more at the market on a sunny day, while Bob, who has none at "
+        "all, borrows two of hers for a pie that he bakes. How many apples does Ann have left?"
+    )
+    kin = [base, base.replace("sunny", "rainy"), base.replace("pie", "cake").upper()]
+    others = [f"What is the {n}th word of the poem about {word}?" for n, word in enumerate(NAMES)]
+    marks = families([*kin, *others])
+    assert len(set(marks[:3])) == 1
+    assert len(set(marks[3:])) == len(others)
+    assert families([*kin, *others][::-1]) == marks[::-1]
+    assert mark_of("How  many? ") == mark_of("how many")
+    form = "Read the rules of the game with great care before you begin to answer the question. "
+    assert len(set(families([form + one for one in others]))) == len(others)
+
+
+def test_a_row_and_a_whole_task_are_loaded_into_their_splits(file: Path) -> None:
+    domain = opened(file)
+    task = next(domain.generate(domain.space.defaults(), 1, 5, Split.GATE))
+    again = domain.load(json.loads(task.model_dump_json()))
+    assert again == task
+    row = next(one for one in rows() if one["question"] == task.data["question"])
+    assert domain.load(row).split is Split.GATE
+    assert split_of(domain.fingerprint(task)) is Split.GATE
+    assert pickle.loads(pickle.dumps(domain)).name == domain.name
+
+
+def test_choices_are_asked_by_letter(tmp_path: Path) -> None:
+    listed = [
+        {"question": row["question"], "choices": ["red", "green", f"blue {n}"],
+         "answer": ["green", "B", 1, f"blue {n}"][n % 4]}
+        for n, row in enumerate(rows())
+    ]  # fmt: skip
+    domain = opened(lines(tmp_path / "c.jsonl", listed))
+    for task in list(domain.tasks())[:40]:  # type: ignore[attr-defined]
+        right = task.data["answer"]
+        assert right == ("C" if right == "C" else "B")
+        assert "B) green" in domain.prompt(task)[-1].content
+        assert domain.verify(task, f"<answer>({right.lower()})</answer>").valid
+        assert domain.verify(task, "<answer>A</answer>").failure == "wrong"
+    findings = {one.name: one for one in conformance(domain)}
+    assert findings["the oracle earns full reward"].passed
+
+
+def test_a_function_of_ones_own_judges(tmp_path: Path, file: Path) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "def judge(row, answer):\n    return 1 - abs(int(answer) - row['answer']) / 4\n"
+    )
+    domain = opened(f"{file}?judge={code}")
+    task = next(iter(domain.tasks()))  # type: ignore[attr-defined]
+    key = int(task.data["answer"])
+    assert domain.verify(task, f"<answer>{key}</answer>").valid
+    near = domain.verify(task, f"<answer>{key + 1}</answer>")
+    assert (near.valid, near.reward) == (False, 0.75)
+    code.write_text("x = 1\n")
+    with pytest.raises(UserError, match="has no function `def judge"):
+        opened(f"{file}?judge={code}").verify(task, "<answer>1</answer>")
+
+
+def test_a_model_behind_an_address_judges(file: Path) -> None:
+    pytest.importorskip("openai", reason="addresses need the extra `endpoint`")
+
+    def behave(_: int, body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
+        shown = json.loads(body["messages"][-1]["content"])
+        same = shown["right"] == shown["answer"]
+        return 200, {}, chat(json.dumps({"reason": "compared", "correct": same}))
+
+    with serving(behave) as server:
+        domain = opened(f"{file}?judge={server.url}%23judge")
+        task = next(iter(domain.tasks()))  # type: ignore[attr-defined]
+        assert domain.verify(task, f"<answer>{task.data['answer']}</answer>").valid
+        assert domain.verify(task, "<answer>none</answer>").failure == "wrong"
+        assert domain.verify(task, "none").failure == "format"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nowhere.jsonl", "there is no file or folder nowhere.jsonl"),
+        ("{file}?judges=math", "there is no option 'judges'"),
+        ("{file}?judge=maths", "did you mean 'math'"),
+        ("{file}?judge=nowhere.py", "there is no such file"),
+        ("{file}?question=ask", "line 1: no question under ask; this row has"),
+        ("{file}?labels=topic", "no label under topic"),
+        ("{folder}", "has no data in it"),
+        ("{folder}/few.jsonl", "8 rows are too few"),
+        ("{folder}/empty.jsonl", "has no rows"),
+        ("{folder}/bad.jsonl", "line 3: a math task needs its answer"),
+        ("{folder}/bad.txt", "give a file that ends in"),
+    ],
+)
+def test_what_is_wrong_is_named(file: Path, tmp_path: Path, text: str, why: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    if not text.endswith("{folder}"):
+        lines(folder / "few.jsonl", rows(8))
+        lines(folder / "empty.jsonl", [])
+        lines(folder / "bad.jsonl", [*rows(2), {"question": "What?"}, *rows(60)])
+        (folder / "bad.txt").write_text("x")
+    with pytest.raises(UserError, match=why):
+        opened(text.format(file=file, folder=folder))
+
+
+def test_labels_that_a_split_lacks_are_a_matter_of_knobs(tmp_path: Path) -> None:
+    listed = [{**row, "level": "rare" if n == 7 else "usual"} for n, row in enumerate(rows())]
+    domain = opened(f"{lines(tmp_path / 'r.jsonl', listed)}?labels=level")
+    knobs = domain.space.parse({"level_rare.share": 1.0})
+    home = next(one.split for one in domain.tasks() if one.bucket["level"] == "rare")  # type: ignore[attr-defined]
+    other = next(one for one in Split if one is not home)
+    with pytest.raises(KnobError, match="no rows with these labels"):
+        list(domain.generate(knobs, 4, 1, other))
