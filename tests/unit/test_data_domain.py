@@ -233,3 +233,14 @@ def test_labels_that_a_split_lacks_are_a_matter_of_knobs(tmp_path: Path) -> None
     other = next(one for one in Split if one is not home)
     with pytest.raises(KnobError, match="no rows with these labels"):
         list(domain.generate(knobs, 4, 1, other))
+
+
+def test_a_plan_for_another_domain_takes_no_knobs_along(file: Path) -> None:
+    from coevolve.harness.plan import explained, load_plan
+
+    changes = {"domain": f"data:{file}", "engineers": ["aim"]}
+    plan = load_plan("rounds", changes)
+    assert (plan.knobs, plan.target.knobs) == ({}, {})
+    assert load_plan("rounds", {}).target.knobs
+    where = {one.setting: one.where for one in explained("rounds", changes)}
+    assert (where["domain"], where["target.knobs"]) == ("command line", "default")

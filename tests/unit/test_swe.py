@@ -60,6 +60,25 @@ def test_tasks_are_values_of_one_split(domain: SweDomain, tasks: list[Task]) -> 
         assert not any(path.startswith(".git") for path in unfolded.given)
 
 
+def test_calls_and_what_is_shown_of_their_answers_are_limited(domain: SweDomain) -> None:
+    knobs = domain.space.parse({"calls.limit": 4, "shown.limit": 500, "turns.limit": 100})
+    task = next(domain.generate(knobs, 1, 3, Split.TRAIN))
+    assert "100 turns and 4 tool calls" in domain.prompt(task)[-1].content
+    assert domain.load(json.loads(task.model_dump_json())) == task
+    episode = domain.begin(task)
+    path = next(name for name in sorted(unfold(task).given) if name.endswith(".py"))
+    said = episode.run("seq 1 1000")
+    assert "characters left out" in said
+    assert len(said) < 600
+    assert [episode.list(), episode.read(path), episode.reply("```tool\n{}\n```")]
+    for left in (episode.list(), episode.run("ls"), episode.reply(write_call("list"))):
+        assert left == "error: no calls are left; submit the work"
+    assert len(episode.calls) == 4
+    assert episode.reply(write_call("submit")) is None
+    plain = next(domain.generate(domain.space.defaults(), 1, 3, Split.TRAIN))
+    assert not {"calls", "shown"} & plain.data.keys()
+
+
 def test_what_was_kept_before_changes_nothing(
     domain: SweDomain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,14 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
     ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option("--domain", "-d", help="Instead of the plan's, whose knobs are dropped then."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", "-p", help="What training starts from, instead of the plan's."),
+    ] = None,
     engineer: Annotated[
         list[str] | None,
         typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
@@ -80,9 +88,14 @@ def run(
 
       coevolve run tree --at-once 2
 
+      coevolve run -d data:problems.jsonl -p small --engineer aim
+
       coevolve run my.toml --explain
     """
-    named = {"engineers": engineer, "versions": versions, "width": width, "seed": seed}
+    named = {
+        "domain": domain, "policy": policy, "engineers": engineer, "versions": versions,
+        "width": width, "seed": seed,
+    }  # fmt: skip
     changes = settings_of(setting or []) | given(named)
     if explain:
         show_plan(plan, changes, as_json)

@@ -15,6 +15,7 @@ from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.files import SUITE
+from coevolve.domains.registry import get_domain
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import Comparison, Job
 from coevolve.loop.compare import WORK
@@ -80,12 +81,12 @@ def on_disk(jobs: list[Job]) -> list[Job]:
     that they begin with."""
     policy = anywhere(jobs[0].plan.policy)
     weights = weights_of(policy) if Path(policy).is_absolute() else ""
-    final = jobs[0].final
+    final, domain = jobs[0].final, get_domain(jobs[0].plan.domain)
     if final and not final.startswith(SUITE):
         final = str(Path(final).resolve())
     return [
         job.model_copy(
-            update={"plan": found_anywhere(job.plan), "weights": weights, "final": final}
+            update={"plan": found_anywhere(job.plan, domain), "weights": weights, "final": final}
         )
         for job in jobs
     ]

@@ -249,7 +249,17 @@ class Source(NamedTuple):
 def load_plan(word: str | Path, changes: Mapping[str, Any] | None = None) -> Plan:
     """A preset by name, or a TOML file; errors name the field, the value and what is expected."""
     path = plan_file(word)
-    return make_plan(merged(read_toml(path), changes or {}), str(path))
+    return make_plan(merged(written_in(path, changes or {}), changes or {}), str(path))
+
+
+def written_in(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says; knobs of its domain are none of another one."""
+    values = read_toml(path)
+    if changes.get("domain", domain := values.get("domain", "lake")) != domain:
+        values.pop("knobs", None)
+        if isinstance(values.get("target"), dict):
+            values["target"].pop("knobs", None)
+    return values
 
 
 def plan_file(word: str | Path) -> Path:
@@ -265,7 +275,7 @@ def make_plan(values: Mapping[str, Any], where: str) -> Plan:
 def explained(word: str | Path, changes: Mapping[str, Any]) -> list[Source]:
     """Every setting of a plan, its value, and where that comes from."""
     path = plan_file(word)
-    written, given = flat(read_toml(path)), flat(changes)
+    written, given = flat(written_in(path, changes)), flat(changes)
     plan = flat(load_plan(word, changes).model_dump(mode="json"))
     named = path.name if path in PRESETS.values() else str(path)
     return [

@@ -116,7 +116,7 @@ def create(
     plan = with_small(plan, domain, folder.parent, engine, observe, say)
     target = keep_tasks(plan.target, folder)
     named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
-    plan = found_anywhere(plan).model_copy(update={"target": named})
+    plan = found_anywhere(plan, domain).model_copy(update={"target": named})
     ledger = Ledger.create(folder, plan.model_dump(mode="json"))
     return assembled(plan_of(ledger), ledger, engine, observe, say, work, own)
 
@@ -155,11 +155,11 @@ def assembled(
     return Run(plan, ledger, gauge, team_of(plan, gauge, paths, own), work, say)
 
 
-def found_anywhere(plan: Plan) -> Plan:
-    """The same plan with models and folders that are found from any working directory."""
+def found_anywhere(plan: Plan, domain: Domain) -> Plan:
+    """The same plan with models, data and folders that are found from any working directory."""
     # A folder `policy` that lies about is no engineer.
     engineers = tuple(anywhere(name) if "/" in name else name for name in plan.engineers)
-    changes = {"policy": anywhere(plan.policy), "engineers": engineers}
+    changes = {"policy": anywhere(plan.policy), "engineers": engineers, "domain": domain.name}
     skills = {"skills": plan.skills.resolve()} if plan.skills else {}
     return plan.model_copy(update={**changes, **skills})
 

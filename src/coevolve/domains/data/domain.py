@@ -225,14 +225,14 @@ def space_of(entries: Sequence[Entry], labels: Sequence[str]) -> KnobSpace:
     for label in labels:
         counted = Counter(entry.labels[label] for entry in entries)
         values = sorted(counted, key=order_of(label))
-        middle = (len(values) - 1) / 2
+        middle, group = (len(values) - 1) / 2, label if label.endswith("s") else f"{label}s"
         for place, value in enumerate(values):
             ordered = label in ("length", "steps", "rate")
             way = (place > middle) - (place < middle) if ordered else 0
             knobs.append(
                 Knob(
                     knob_name(label, value), 0, 1, counted[value] / len(entries), "share of tasks",
-                    f"share of tasks whose {label} is {value}", group=f"{label}s",
+                    f"share of tasks whose {label} is {value}", group=group,
                     label=(label, value), harder=-way if label == "rate" else way,
                 )
             )  # fmt: skip

@@ -16,8 +16,6 @@ from coevolve.domains.swe.judge import Attempted, judge
 from coevolve.domains.swe.places import is_made
 from coevolve.domains.swe.work import unfold
 
-SHOWN = 6_000
-"""Characters of what a tool says that a policy gets."""
 LINES = 200
 MATCHES = 60
 COMMAND_S = 60
@@ -26,6 +24,7 @@ GIT = re.compile(r"\bgit\b(?!\s++(?:status|add|config|init|help|--version)\b)")
 """Of the repository's past, for all that we know: what does not only look at the present."""
 TESTING = re.compile(r"\b(pytest|unittest|py\.test)\b")
 PROGRAM = re.compile(r"\bpython[0-9.]*+\s++(\S*)\.py\b")
+OVER = "error: no calls are left; submit the work"
 HELP = 'No tool call found. Write a block such as\n```tool\n{"tool": "list", "path": ""}\n```'
 
 
@@ -55,6 +54,8 @@ class SweEpisode(Attempted):
 
     def make(self, call: Call) -> str:
         """Make one call and note what came of it."""
+        if call.problem and self.over:
+            return OVER
         if call.problem:
             self.note(call.tool or "unreadable", False)
             return f"error: {call.problem}"
@@ -67,8 +68,15 @@ class SweEpisode(Attempted):
         call: dict[str, Any] = {"tool": tool, "ok": ok, "turn": self.turns}
         self.calls.append({**call, "path": path} if path else call)
 
+    @property
+    def over(self) -> bool:
+        """Whether all calls are used up."""
+        return len(self.calls) >= self.unfolded.work.calls
+
     def attempt(self, tool: str, path: str, work: Callable[[str], str]) -> str:
         """Do something with a path and note whether it could be done."""
+        if self.over:
+            return OVER
         place = path.strip().removeprefix("./").rstrip("/")
         place = "" if place == "." else place
         if place.split("/")[0] == ".git":
@@ -79,7 +87,7 @@ class SweEpisode(Attempted):
             self.note(tool, False, place[:200])
             return f"error: {error}"
         self.note(tool, True, place[:200])
-        return cut(said)
+        return cut(said, self.unfolded.work.shown)
 
     def list(self, path: str = "") -> str:
         """List the files of a folder and of all folders in it.
@@ -171,13 +179,15 @@ class SweEpisode(Attempted):
         Args:
             command: The command, such as `python -m pytest tests -q`.
         """
+        if self.over:
+            return OVER
         self.history_read |= self.unfolded.work.history and bool(GIT.search(command))
         self.tests_run += runs_tests(command)
         shown = run_command(self.tree, command, wall_s=COMMAND_S)
         self.tree = shown.tree
         self.note("run", shown.code == 0)
         ended = "took too long" if shown.code is None else f"exit code {shown.code}"
-        return cut(f"{ended}\n{shown.output}")
+        return cut(f"{ended}\n{shown.output}", self.unfolded.work.shown)
 
     def submit(self) -> str:
         """Hand the work in; this ends the attempt."""
@@ -217,9 +227,9 @@ def decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def cut(text: str) -> str:
+def cut(text: str, most: int) -> str:
     """The beginning and the end of a text that is too long."""
-    if len(text) <= SHOWN:
+    if len(text) <= most:
         return text
-    half = SHOWN // 2
-    return f"{text[:half]}\n({len(text) - SHOWN} characters left out)\n{text[-half:]}"
+    half = most // 2
+    return f"{text[:half]}\n({len(text) - most} characters left out)\n{text[-half:]}"

@@ -19,7 +19,7 @@ from coevolve.domains.swe.notice import drawn_from, noticed
 from coevolve.domains.swe.prompt import issue
 from coevolve.domains.swe.repository import SIZES, Repository, repository
 from coevolve.domains.swe.source import shipped
-from coevolve.domains.swe.work import Work, bucket_of
+from coevolve.domains.swe.work import CALLS, SHOWN, Work, bucket_of
 
 AHEAD = 16
 """Tasks that are made before the first of them is asked for."""
@@ -60,7 +60,9 @@ def make_task(
     for known, fault in choices(rng, values, kind, size, split, repositories):
         if noticed(known.name, fault).fail:
             faults = [fault, *further(rng, values, split, known, fault, count - 1)]
-            return broken_task(known, faults, hint, int(values["turns.limit"]), history, seed)
+            work = broken(known, faults, hint, history)
+            limits = {name: int(values[f"{name}.limit"]) for name in ("turns", "calls", "shown")}
+            return make(work.model_copy(update=limits), seed)
     names = ", ".join(known.name for known in repositories)
     raise UserError(f"no fault in the split '{split}' that tests notice in {names}; add sources")
 
@@ -117,22 +119,19 @@ def further(
     return found
 
 
-def broken_task(
-    known: Repository, faults: list[Fault], hint: int, turns: int, history: bool, seed: int
-) -> Task:
-    """The task that some faults make."""
+def broken(known: Repository, faults: list[Fault], hint: int, history: bool) -> Work:
+    """What some faults make of a repository."""
     seen = [noticed(known.name, fault) for fault in faults]
-    work = Work(
+    return Work(
         source=known.name,
         content=known.content,
         faults=tuple(faults),
         fail=tuple(sorted({name for one in seen for name in one.fail})),
         seen=tuple(one.message for one in seen),
         hint=hint,
-        turns=turns,
+        turns=1,
         history=history,
     )
-    return make(work, seed)
 
 
 def make(work: Work, seed: int) -> Task:
@@ -154,6 +153,8 @@ def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
             "faults.mean": [float(len(task.data["faults"])) for task in tasks],
             "hint.mean": [float(task.data["hint"]) for task in tasks],
             "turns.limit": [float(task.data["turns"]) for task in tasks],
+            "calls.limit": [float(task.data.get("calls", CALLS)) for task in tasks],
+            "shown.limit": [float(task.data.get("shown", SHOWN)) for task in tasks],
             "history.share": [float(task.data["history"]) for task in tasks],
             "spread.share": [away for task in tasks for away in spread(task)],
         }

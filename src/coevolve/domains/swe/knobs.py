@@ -4,10 +4,11 @@ from coevolve.domains.knobs import Knob, KnobSpace, alike, shares
 from coevolve.domains.swe.faults import KINDS
 from coevolve.domains.swe.prompt import LEVELS
 from coevolve.domains.swe.repository import SIZES
+from coevolve.domains.swe.work import CALLS, SHOWN
 
 MOST_FAULTS = 3
 MOST_HINTS = len(LEVELS) - 1
-MOST_TURNS = 40
+MOST_TURNS = 100
 
 SPACE = KnobSpace(
     (
@@ -30,6 +31,14 @@ SPACE = KnobSpace(
         Knob(
             "turns.limit", 4, MOST_TURNS, 20, "turns", "most turns in an episode", integer=True,
             harder=-1,
+        ),
+        Knob(
+            "calls.limit", 4, CALLS, CALLS, "calls", "most tool calls in an episode", integer=True,
+            harder=-1,
+        ),
+        Knob(
+            "shown.limit", 500, 20_000, SHOWN, "characters",
+            "most characters of a tool's answer that are shown", integer=True, harder=-1,
         ),
         Knob(
             "history.share", 0, 1, 0, "share of tasks",

@@ -4,7 +4,7 @@ from coevolve.core.rollout import Message
 from coevolve.core.task import Task
 from coevolve.domains.swe.calls import write_call
 from coevolve.domains.swe.places import is_made
-from coevolve.domains.swe.work import Work, unfold
+from coevolve.domains.swe.work import CALLS, Work, unfold
 
 FIRST = 40
 """Files that are listed in the beginning."""
@@ -41,7 +41,11 @@ def chat(task: Task) -> tuple[Message, ...]:
     unfolded = unfold(task)
     files = [name for name in sorted(unfolded.given) if name.endswith(".py") and not is_made(name)]
     listed = "\n".join(files[:FIRST]) + ("\n..." if len(files) > FIRST else "")
-    asked = f"{task.data['issue']}\n\nYou have {unfolded.work.turns} turns. Python files:\n{listed}"
+    calls = f" and {unfolded.work.calls} tool calls" if unfolded.work.calls < CALLS else ""
+    asked = (
+        f"{task.data['issue']}\n\nYou have {unfolded.work.turns} turns{calls}. Python files:\n"
+        f"{listed}"
+    )
     return (Message(role="system", content=rules()), Message(role="user", content=asked))
 
 

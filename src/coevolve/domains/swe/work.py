@@ -33,6 +33,10 @@ git checkout -q work && git repack -a -d -q && git prune-packed -q && rm -rf .gi
 """The commit that mends the fault stays behind on the branch `main`."""
 
 
+SHOWN, CALLS = 6_000, 200
+"""What is shown of a tool's answer, and how many calls there are, unless a task says otherwise."""
+
+
 class Work(Value):
     """What the data of a task hold."""
 
@@ -48,6 +52,10 @@ class Work(Value):
     hint: int = Field(ge=0, le=4)
     """How much the issue gives away."""
     turns: int = Field(ge=1, le=100)
+    shown: int = Field(default=SHOWN, ge=100, le=100_000, exclude_if=lambda shown: shown == SHOWN)
+    """Characters of what a tool says that the policy gets."""
+    calls: int = Field(default=CALLS, ge=1, le=CALLS, exclude_if=lambda calls: calls == CALLS)
+    """Most calls of tools, of which handing the work in is none."""
     history: bool
     issue: str = ""
     """What the policy is told; it follows from all the rest."""
