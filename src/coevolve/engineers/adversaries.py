@@ -72,6 +72,13 @@ def missing(view: View) -> dict[str, Any]:
     return {next(iter(view.space.knobs)): 1.0, "difficulty": 11}
 
 
+def nothing(view: View) -> dict[str, Any]:
+    """One share less by a thousandth for every version so far: other tasks of the same kinds."""
+    name = next(name for names in view.space.groups.values() for name in names
+                if view.incumbent[name] > 0)  # fmt: skip
+    return {name: float(view.incumbent[name]) * 0.999 ** (1 + len(view.versions))}
+
+
 def silent() -> str:
     time.sleep(LONG_S)
     return ""
@@ -83,6 +90,7 @@ HARMFUL: dict[str, Callable[[View], dict[str, Any]]] = {
     "bad-nan": all_of(float("nan")),
     "bad-huge": all_of(1e308),
     "bad-missing": missing,
+    "bad-nothing": nothing,
 }
 SPOKEN: dict[str, Callable[[], str]] = {
     "bad-prose": lambda: "I would make the boards a little larger, and then see what happens.",

@@ -1,6 +1,9 @@
 """Every run at a glance."""
 
+from collections.abc import Iterable
+
 from coevolve.dashboard.web.site import Address, Page, Site
+from coevolve.dashboard.web.summary import Summary
 
 ORDER = (
     "waiting", "running", "new", "failed", "broken", "broken off", "unknown", "stopped", "done",
@@ -8,11 +11,16 @@ ORDER = (
 """What needs somebody comes first."""
 
 
+def in_order(runs: Iterable[Summary]) -> list[Summary]:
+    """Those that need somebody first, then the newest."""
+    found = sorted(runs, key=lambda one: one.last, reverse=True)
+    found.sort(key=lambda one: ORDER.index(one.state) if one.state in ORDER else len(ORDER))
+    return found
+
+
 def show(site: Site, address: Address) -> Page:
     """All runs, those that wait for a person first, then the newest."""
-    found = [site.summary(run) for run in site.folders.runs().values()]
-    found.sort(key=lambda one: one.last, reverse=True)
-    found.sort(key=lambda one: ORDER.index(one.state) if one.state in ORDER else len(ORDER))
+    found = in_order(site.summary(run) for run in site.folders.runs().values())
     words = address.query.get("search", "").casefold().split()
     shown = [
         one
