@@ -244,3 +244,86 @@ def test_a_plan_for_another_domain_takes_no_knobs_along(file: Path) -> None:
     assert load_plan("rounds", {}).target.knobs
     where = {one.setting: one.where for one in explained("rounds", changes)}
     assert (where["domain"], where["target.knobs"]) == ("command line", "default")
+
+
+def test_choices_in_tables_are_lists_in_text_or_columns(tmp_path: Path) -> None:
+    plain = [(row["question"], ["red", "green", f"blue {n}"]) for n, row in enumerate(rows())]
+    told = {
+        "json": [{"ask": q, "options": json.dumps(o), "key": "B"} for q, o in plain],
+        "bars": [{"ask": q, "options": " | ".join(o), "key": "green"} for q, o in plain],
+        "columns": [{"ask": q, **dict(zip("ABC", o, strict=True)), "key": "B"} for q, o in plain],
+        "named": [{"ask": q, **dict(zip("xyz", o, strict=True)), "key": "1"} for q, o in plain],
+    }
+    for name, listed in told.items():
+        with (tmp_path / f"{name}.csv").open("w", newline="") as out:
+            writer = csv.DictWriter(out, list(listed[0]), delimiter=";" if name == "bars" else ",")
+            writer.writeheader()
+            writer.writerows(listed)
+        more = "&choices=x,y,z" if name == "named" else ""
+        domain = opened(f"{tmp_path / name}.csv?question=ask&answer=key{more}")
+        task = next(iter(domain.tasks()))  # type: ignore[attr-defined]
+        assert "judge choice" in domain.summary
+        assert "B) green" in domain.prompt(task)[-1].content
+        assert domain.verify(task, "<answer>B</answer>").valid
+
+
+def test_rows_that_contradict_each_other_are_left_out_and_told(tmp_path: Path) -> None:
+    listed = [*rows(), rows()[0], {**rows()[1], "answer": 77}]
+    domain = opened(lines(tmp_path / "twice.jsonl", listed))
+    assert "239 rows" in domain.summary
+    assert "left out: 1 repeated, 2 that contradict each other" in domain.summary
+
+
+def test_a_file_that_has_changed_is_not_taken_for_the_one_it_was(file: Path) -> None:
+    name = opened(file).name
+    assert get_domain(name).name == name
+    text = file.read_text()
+    lines(file, rows()[:200])
+    with pytest.raises(UserError, match="has other rows than when this began"):
+        get_domain(name)
+    file.write_text(text)
+    assert get_domain(name).name == name
+
+
+def test_a_judge_is_found_from_anywhere(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_it.py").write_text("LIMIT = 3\n")
+    (tmp_path / "mine.py").write_text(
+        "from beside_it import LIMIT\ndef judge(row, answer):\n    return LIMIT\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    name = opened("rows.jsonl?judge=mine.py").name
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    domain = get_domain(name)
+    task = next(iter(domain.tasks()))  # type: ignore[attr-defined]
+    assert domain.verify(task, "<answer>x</answer>").reward == 1
+
+
+def test_labels_that_rows_lack_or_have_too_many_of(tmp_path: Path, file: Path) -> None:
+    some = [{k: v for k, v in row.items() if n % 5 or k != "level"} for n, row in enumerate(rows())]
+    domain = opened(f"{lines(tmp_path / 'some.jsonl', some)}?labels=level")
+    assert "level_none.share" in domain.space.knobs
+    with pytest.raises(UserError, match="answer has 240 values"):
+        opened(f"{file}?labels=answer")
+    alike = [{"question": f"Say {n:04d}.", "answer": "yes"} for n in range(240)]
+    domain = opened(lines(tmp_path / "alike.jsonl", alike))
+    assert domain.space.knobs == {}
+    assert len(list(domain.generate(domain.space.defaults(), 5, 1, Split.DEV))) == 5
+
+
+def test_rates_of_other_rows_are_refused_and_unmeasured_rows_have_a_label(
+    file: Path, tmp_path: Path
+) -> None:
+    plain = opened(file)
+    tasks = list(plain.tasks())[:60]  # type: ignore[attr-defined]
+    policy = ScriptedPolicy(plain, "oracle")
+    write(list(attempts(plain, policy, tasks, Sampling())), tmp_path / "e/a.parquet")
+    domain = opened(f"{file}?rates={tmp_path / 'e'}")
+    assert set(domain.space.knobs) == {"rate_mostly.share", "rate_other.share"}
+    others = lines(
+        tmp_path / "o.jsonl", [{"question": f"Name {n}", "answer": n} for n in range(99)]
+    )
+    with pytest.raises(UserError, match="none of these rows was asked there"):
+        opened(f"{others}?rates={tmp_path / 'e'}")

@@ -78,7 +78,7 @@ def run(
     training harness evolves). Killed, a run goes on with the same command, or with `coevolve resume
     FOLDER`.
 
-    Engineers: rules (skills; no model needed), for knobs alone fixed, random, uniform,
+    Engineers: rules (skills; no model needed), for knobs alone aim, fixed, random, uniform,
     learnability, bandit, ceiling, target, frontier; policy (the checkpoint itself), base (the
     untrained one), smollm2, or http://HOST/v1#MODEL.
 

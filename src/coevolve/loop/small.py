@@ -4,6 +4,7 @@ Invariant: the same domain, style and lessons give the same folder, which every 
 """
 
 import json
+import re
 from pathlib import Path
 
 from coevolve.core.seeds import derive, digest
@@ -26,13 +27,19 @@ def with_small(
     rule = plan.small
     knobs = domain.space.parse(rule.knobs or plan.target.knobs)
     key = json.dumps([domain.name, plan.style, dict(knobs), rule.model_dump()], sort_keys=True)
-    folder = runs / SMALL / f"{domain.name}-{digest(key, size=4).hex()}"
+    folder = runs / SMALL / f"{short(domain.name)}-{digest(key, size=4).hex()}"
     folder.mkdir(parents=True, exist_ok=True)
     policy = folder / "taught" / "policy"
     with alone(folder):  # two runs may want the same one
         if not (folder / "taught" / "result.json").is_file():
             teach(plan, domain, knobs, folder, engine, observe, say)
     return plan.model_copy(update={"policy": str(policy)})
+
+
+def short(name: str) -> str:
+    """A domain's name as that of a folder: of an address or a file its last part."""
+    last = name.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last)[:60]
 
 
 def teach(

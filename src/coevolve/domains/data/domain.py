@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import coevolve
 from coevolve.core.errors import CoevolveError, KnobError, UserError
@@ -36,14 +37,16 @@ from coevolve.domains.registry import read_options
 from coevolve.domains.simple import measured, silent
 
 COLUMNS: tuple[str, ...] = ("question", "answer", "choices")
-OPTIONS = ("judge", "labels", *COLUMNS, "rates")
+OPTIONS = ("judge", "labels", *COLUMNS, "rates", "rows")
 MOST_VALUES = 12
 """Of a label; rarer ones are called `other`."""
-OTHER = "other"
+OTHER, NONE = "other", "none"
 LENGTHS = ("short", "middle", "long")
 RATES = {"never": 0.0, "seldom": 0.35, "often": 0.65, "mostly": 1.0}
 """Labels of how often a policy solved a task: up to so much of its attempts."""
 MOST_STEPS = 8
+KEYS = ("answer", "check", "tests")
+"""Of the data of a task: what decides whether an answer is right."""
 LEAST = 4
 """Rows of each split, below which a data set is too small."""
 
@@ -55,6 +58,17 @@ class Entry(NamedTuple):
     """As its judge wants it."""
     labels: dict[str, Label]
     mark: int
+
+
+class Opened(NamedTuple):
+    """A data set that was read."""
+
+    judge: Domain
+    entries: list[Entry]
+    mark: str
+    """Of all its rows."""
+    left_out: str
+    """How many rows, in words."""
 
 
 class DataDomain:
@@ -72,9 +86,19 @@ class DataDomain:
             if not path.exists():
                 raise UserError(f"data:{text}: there is no file or folder {place}")
             place = str(path.resolve())
-        self.text = f"{place}?{query}" if query else place
+        for name in ("judge", "rates"):  # files, as they are found from anywhere
+            if (value := options.get(name, "")) and Path(value).exists():
+                options[name] = str(Path(value).resolve())
+        known = options.pop("rows", "")
+        found = opened(place, tuple(sorted(options.items())))
+        if known not in ("", found.mark):
+            raise UserError(
+                f"{place} has other rows than when this began (rows={known}, now {found.mark}): "
+                "put the file back, or begin anew"
+            )
+        self.text = f"{place}?{urlencode({**options, 'rows': found.mark}, safe='/:,')}"
         self.name = f"data:{self.text}"
-        self.judge, self.entries = opened(place, tuple(sorted(options.items())))
+        self.judge, self.entries = found.judge, found.entries
         self.buckets = tuple(self.entries[0].labels)
         self.space = space_of(self.entries, self.buckets)
         self.by_split: dict[Split, list[Task]] = {split: [] for split in Split}
@@ -88,7 +112,11 @@ class DataDomain:
                 f"duplicates together, is dev, gate and test each, and one of these has {few}"
             )
         self.counts = Counts(*(max(2, min(n, few // 4)) for n in Counts()))
-        self.summary = f"{len(self.entries):,} rows of {Path(place).name}, judge {self.judge.name}"
+        parts = ", ".join(f"{split} {len(tasks):,}" for split, tasks in self.by_split.items())
+        self.summary = (
+            f"{len(self.entries):,} rows of {Path(place).name} ({parts}), judge {self.judge.name}"
+            f"{found.left_out}"
+        )
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return DataDomain, (self.text,)
@@ -159,8 +187,9 @@ class DataDomain:
         of its labels is asked for than there is."""
         found = float(rows)
         for label, value in zip(self.buckets, kind, strict=True):
-            knob = self.space.knobs[knob_name(label, value)]
-            found *= knobs[knob.name] / knob.default if knob.default else 0.0
+            knob = self.space.knobs.get(knob_name(label, value))
+            if knob:
+                found *= knobs[knob.name] / knob.default if knob.default else 0.0
         return found
 
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
@@ -225,6 +254,8 @@ def space_of(entries: Sequence[Entry], labels: Sequence[str]) -> KnobSpace:
     for label in labels:
         counted = Counter(entry.labels[label] for entry in entries)
         values = sorted(counted, key=order_of(label))
+        if len(values) < 2:
+            continue
         middle, group = (len(values) - 1) / 2, label if label.endswith("s") else f"{label}s"
         for place, value in enumerate(values):
             ordered = label in ("length", "steps", "rate")
@@ -240,7 +271,7 @@ def space_of(entries: Sequence[Entry], labels: Sequence[str]) -> KnobSpace:
 
 
 def order_of(label: str) -> Callable[[Label], Any]:
-    ordered = {"length": list(LENGTHS), "rate": list(RATES)}.get(label)
+    ordered = {"length": list(LENGTHS), "rate": [*RATES, OTHER]}.get(label)
     if ordered:
         return lambda value: ordered.index(str(value))
     return lambda value: (isinstance(value, str), value)
@@ -255,16 +286,14 @@ def stamp_of(place: str) -> object:
     return tuple((str(one), one.stat().st_mtime_ns, one.stat().st_size) for one in files)
 
 
-def opened(place: str, options: tuple[tuple[str, str], ...]) -> tuple[Domain, list[Entry]]:
+def opened(place: str, options: tuple[tuple[str, str], ...]) -> Opened:
     judge = dict(options).get("judge", "")
     own = stamp_of(judge) if judge.endswith(".py") and Path(judge).is_file() else None
     return read(place, options, (stamp_of(place), own))
 
 
 @lru_cache(maxsize=4)
-def read(
-    place: str, options: tuple[tuple[str, str], ...], stamp: object
-) -> tuple[Domain, list[Entry]]:
+def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Opened:
     """The judge of a data set, and its rows with their labels and families."""
     chosen = dict(options)
     rows = rows_in(place)
@@ -277,9 +306,19 @@ def read(
     labels = labels_of(rows, tasks, questions, chosen)
     marks = marks_of(questions)
     seen: dict[str, Entry] = {}
+    other: set[str] = set()
     for task, question, own, mark in zip(tasks, questions, labels, marks, strict=True):
-        seen.setdefault(question, Entry(task.data, own, mark))
-    return judge, list(seen.values())
+        known = seen.setdefault(question, Entry(task.data, own, mark))
+        if any(known.data.get(name) != task.data.get(name) for name in KEYS):
+            other.add(question)
+    entries = [entry for question, entry in seen.items() if question not in other]
+    twice = sum(question in other for question in questions)
+    again = len(rows) - len(entries) - twice
+    counts = {"repeated": again, "that contradict each other": twice}
+    words = [f"{count:,} {what}" for what, count in counts.items() if count]
+    content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
+    left_out = f"; left out: {', '.join(words)}" if words else ""
+    return Opened(judge, entries, digest(content, size=4).hex(), left_out)
 
 
 def loaded(
@@ -309,8 +348,8 @@ def loaded(
 def renamed(row: Row, columns: Mapping[str, str]) -> Row:
     """A row with the columns that are named under the names that every judge knows."""
     found = {name: value for name, value in row.items() if name != "id"}
-    for name, column in columns.items():
-        found[name] = field(row, (), column, name)
+    for name in columns.keys() & {"question", "answer"}:
+        found[name] = field(row, (), columns[name], name)
     return found
 
 
@@ -325,13 +364,20 @@ def labels_of(
     found: list[dict[str, Label]] = [{} for _ in rows]
 
     def put(name: str, values: Sequence[Label]) -> None:
-        usual = [value for value, _ in Counter(values).most_common(MOST_VALUES)]
+        usual = dict(Counter(values).most_common(MOST_VALUES))
+        if 2 * sum(usual.values()) < len(values):
+            raise UserError(
+                f"labels: {name} has {len(set(values)):,} values, most of them rare; name a column "
+                f"with up to {MOST_VALUES}"
+            )
         if len(usual) > 1:
             for own, value in zip(found, values, strict=True):
                 own[name] = value if value in usual else OTHER
 
     for name in filter(None, chosen.get("labels", "").split(",")):
-        put(name, [str(field(row, (), name, "label")) for _, row in rows])
+        if not any(row.get(name) is not None for _, row in rows):
+            field(rows[0][1], (), name, "label")
+        put(name, [NONE if row.get(name) is None else str(row[name]) for _, row in rows])
     if "rates" in chosen:
         put("rate", rates(chosen["rates"], tasks, questions))
     if not any(found):
@@ -342,7 +388,7 @@ def labels_of(
         put("steps", [min(text.count("<<"), MOST_STEPS) for text in solutions])
         put("file", [Path(where.partition(",")[0]).name.partition(".")[0] for where, _ in rows])
     if not any(found):
-        raise UserError("all rows are alike: no label sets any apart; name a column with labels=")
+        found = [{"length": LENGTHS[0]} for _ in rows]  # all alike
     return found
 
 
@@ -359,6 +405,8 @@ def rates(folder: str, tasks: Sequence[Task], questions: Sequence[str]) -> list[
         for row in parquet.read_table(file, columns=["messages", "valid"]).to_pylist():
             asked = [one["content"] for one in row["messages"] if one["role"] == "user"]
             tried.setdefault(asked[0] if asked else "", []).append(bool(row["valid"]))
+    if not any(question in tried for question in questions):
+        raise UserError(f"rates = {folder}: none of these rows was asked there")
     found: list[Label] = []
     for question in questions:
         own = tried.get(question, [])

@@ -6,6 +6,7 @@ A judge is a domain as far as single tasks go: it reads a row, asks, and gives a
 import importlib.util
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,9 @@ from coevolve.domains.registry import get_domain
 from coevolve.domains.simple import Data, SimpleDomain, tagged, verdict
 
 QUESTIONS = ("question", "problem", "prompt", "input", "instruction", "query")
-ANSWERS = ("answer", "solution", "target", "output", "label", "expected_answer", "response")
+ANSWERS = (
+    "answer", "solution", "target", "output", "label", "expected_answer", "answerKey", "response",
+)  # fmt: skip
 CHOICES = ("choices", "options")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ADDRESS = ("http://", "https://")
@@ -83,12 +86,7 @@ class ChoiceJudge(RowJudge):
     name = "choice"
 
     def complete(self, data: Data) -> Data:
-        listed = field(data, CHOICES, self.columns.get("choices", ""), "choices")
-        if isinstance(listed, dict):  # as in ARC: {"text": [...], "label": [...]}
-            listed = listed.get("text", list(listed.values()))
-        if not isinstance(listed, list | tuple) or not 2 <= len(listed) <= len(LETTERS):
-            raise UserError(f"choices = {listed!r:.80}: give a list of 2 to {len(LETTERS)}")
-        options = [str(one) for one in listed]
+        options = options_of(data, self.columns.get("choices", ""))
         made = super().complete(data)
         return {**made, "choices": options, "answer": letter_of(made["answer"], options)}
 
@@ -115,6 +113,8 @@ class OwnJudge(RowJudge):
         assert spec
         assert spec.loader
         module = importlib.util.module_from_spec(spec)
+        if (beside := str(self.file.parent)) not in sys.path:
+            sys.path.append(beside)  # what it imports may lie there
         try:
             spec.loader.exec_module(module)
         except Exception as error:  # the capture point of a file of somebody else
@@ -133,7 +133,7 @@ class OwnJudge(RowJudge):
         found = tagged(text)
         if found is None:
             return verdict("format", self.failures["format"])
-        reward = float(self.function(dict(task.data["row"]), found))
+        reward = min(max(float(self.function(dict(task.data["row"]), found)), 0.0), 1.0)
         right = reward >= 1
         return verdict(None if right else "wrong", self.failures["wrong"], {"accuracy": reward})
 
@@ -179,6 +179,43 @@ class ModelJudge(RowJudge):
         return verdict(None if right else "wrong", why or self.failures["wrong"])
 
 
+def options_of(row: Mapping[str, Any], wanted: str) -> list[str]:
+    """What there is to choose from: a list, text that is one, or several columns."""
+    names = wanted.split(",") if wanted else lettered(row)
+    if len(names) > 1:
+        listed: Any = [field(row, (), name, "choice") for name in names]
+    else:
+        listed = field(row, CHOICES, wanted, "choices")
+    if isinstance(listed, str):
+        listed = from_text(listed)
+    if isinstance(listed, dict):  # as in ARC: {"text": [...], "label": [...]}
+        listed = listed.get("text", list(listed.values()))
+    if not isinstance(listed, list | tuple) or not 2 <= len(listed) <= len(LETTERS):
+        raise UserError(
+            f"choices = {listed!r:.80}: give a list of 2 to {len(LETTERS)}, or several columns: "
+            "choices=A,B,C,D"
+        )
+    return [str(one) for one in listed]
+
+
+def lettered(row: Mapping[str, Any]) -> list[str]:
+    """Columns A, B, C and so on, as far as a row has them."""
+    for letters in (LETTERS, LETTERS.lower()):
+        found = [letter for letter in letters if letter in row]
+        if len(found) > 1 and "".join(found) == letters[: len(found)]:
+            return found
+    return []
+
+
+def from_text(text: str) -> Any:
+    """A list in a cell of a table: JSON, or parts between bars, semicolons or lines."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        mark = next((mark for mark in ("|", ";", "\n") if mark in text), "")
+        return [part.strip() for part in text.split(mark) if part.strip()] if mark else text
+
+
 def letter_of(answer: str, options: list[str]) -> str:
     """The letter of the right choice, told by letter, number or text."""
     if answer in options:
@@ -188,7 +225,10 @@ def letter_of(answer: str, options: list[str]) -> str:
         return letter
     if answer.isdigit() and int(answer) < len(options):
         return LETTERS[int(answer)]
-    raise UserError(f"the answer {answer[:60]!r} is none of the {len(options)} choices")
+    raise UserError(
+        f"the answer {answer[:60]!r} is none of the {len(options)} choices; give the letter, the "
+        "text, or a number from 0 on"
+    )
 
 
 def spaceless(text: str) -> str:
@@ -227,7 +267,7 @@ def guessed(row: Mapping[str, Any], columns: Mapping[str, str]) -> str:
     """Who could judge such a row."""
     if "entry_point" in row or "statement" in row:
         return "code"
-    if any(name in row for name in CHOICES):
+    if any(name in row for name in CHOICES) or "choices" in columns or lettered(row):
         return "choice"
     answer = str(field(row, ANSWERS, columns.get("answer", ""), "answer"))
     if "####" in answer or "\\boxed" in answer or NUMBER.fullmatch(answer.strip()):

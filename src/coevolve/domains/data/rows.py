@@ -15,6 +15,8 @@ from coevolve.domains.hub import PREFIX, read_rows
 
 Row = dict[str, Any]
 KINDS = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
+MARKS = ",;\t|"
+"""What may stand between the columns of a CSV file: that which its first line has most of."""
 LONGEST = 1_000_000
 """Characters of a field of a CSV file."""
 
@@ -48,7 +50,9 @@ def of_file(path: Path, name: str) -> Iterator[tuple[str, Row]]:
         elif kind == ".csv":
             csv.field_size_limit(LONGEST)
             with path.open(encoding="utf-8-sig", newline="") as lines:
-                reader = csv.DictReader(lines, strict=True)
+                mark = max(MARKS, key=lines.readline().count)
+                lines.seek(0)
+                reader = csv.DictReader(lines, strict=True, delimiter=mark)
                 yield from ((f"{name}, line {reader.line_num}", dict(row)) for row in reader)
         else:
             yield from ((f"{name}, row {n}", row) for n, row in enumerate(of_parquet(path), 1))
