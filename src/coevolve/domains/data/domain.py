@@ -86,8 +86,8 @@ class DataDomain:
             if not path.exists():
                 raise UserError(f"data:{text}: there is no file or folder {place}")
             place = str(path.resolve())
-        for name in ("judge", "rates"):  # files, as they are found from anywhere
-            if (value := options.get(name, "")) and Path(value).exists():
+        for name, value in options.items():  # files, as they are found from anywhere
+            if name == "rates" or (name == "judge" and value.endswith(".py")):
                 options[name] = str(Path(value).resolve())
         known = options.pop("rows", "")
         found = opened(place, tuple(sorted(options.items())))
@@ -318,7 +318,10 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     words = [f"{count:,} {what}" for what, count in counts.items() if count]
     content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
     left_out = f"; left out: {', '.join(words)}" if words else ""
-    return Opened(judge, entries, digest(content, size=4).hex(), left_out)
+    if not entries:
+        raise UserError(f"{place}: no rows are left{left_out}")
+    # A letter first, so that no mark is read as a number.
+    return Opened(judge, entries, f"r{digest(content, size=4).hex()}", left_out)
 
 
 def loaded(
