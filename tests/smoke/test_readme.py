@@ -24,6 +24,7 @@ SHORTENED = {
     "coevolve evaluate -p": "--count 4",
     "coevolve evaluate --policy": "--split dev --count 100",
     "coevolve evaluate -d": "--count 10",
+    "coevolve run -d": "--set small.steps=2 --set small.tasks=4",
     "coevolve run ": f"--versions 1 {SMALL}",
     "coevolve evolve": f"--versions 1 {SMALL}",
     "coevolve resume": "",
@@ -64,6 +65,11 @@ def test_commands(tmp_path):
     assert len(COMMANDS) >= 8
     board = {"id": "a", "rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]}
     (tmp_path / "boards.jsonl").write_text(json.dumps(board) + "\n")
+    sums = [
+        {"question": f"What is {n} plus {n * n}?", "answer": n + n * n, "level": n % 3}
+        for n in range(200)
+    ]
+    (tmp_path / "problems.jsonl").write_text("".join(json.dumps(one) + "\n" for one in sums))
     for command in COMMANDS:
         if "verify" in command:
             tasks = map(json.loads, (tmp_path / "tasks.jsonl").read_text().splitlines())
