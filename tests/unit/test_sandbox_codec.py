@@ -1,13 +1,16 @@
 """Plain values cross the border of a sandbox unchanged, and nothing else does."""
 
+import ast
 import collections
 import enum
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.sandbox import codec, worker
 from coevolve.sandbox.codec import decode, encode
 
 ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
@@ -80,3 +83,14 @@ def test_nonsense_is_refused(text):
     except ValueError:
         return
     pytest.fail(f"{text:.20} was read as {found!r:.20}")
+
+
+def test_what_runs_inside_loads_nothing_that_is_slow() -> None:
+    """A module such as collections takes a fifth of the time in which a sandbox starts."""
+    quick = {"_signal", "marshal", "posix", "resource", "sys", "time", "coevolve.sandbox.codec"}
+    for module in (codec, worker):
+        tree = ast.parse(Path(module.__file__ or "").read_text("utf-8"))
+        for node in tree.body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert set(names) <= quick, module.__name__

@@ -6,7 +6,9 @@ object of a program (with a comparison of its own, say) ever reaches whoever jud
 The same text of this module runs inside the sandbox, so it imports nothing that is slow to load.
 """
 
-from collections.abc import Callable
+TYPE_CHECKING = False  # `typing` and `collections` take as long as starting an interpreter
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LARGE = 10**15
 """Whole numbers from here on are written in hexadecimal, which takes linear time."""
@@ -73,7 +75,7 @@ def decode(text: str) -> object:
         raise ValueError(f"not a plain value: {error}") from None
 
 
-def build(node: object, checked: Callable[[list[object]], list[object]]) -> object:
+def build(node: object, checked: "Callable[[list[object]], list[object]]") -> object:
     """The value that a parsed JSON text stands for."""
     if isinstance(node, list):
         return [build(item, checked) for item in node]
