@@ -327,3 +327,23 @@ def test_rates_of_other_rows_are_refused_and_unmeasured_rows_have_a_label(
     )
     with pytest.raises(UserError, match="none of these rows was asked there"):
         opened(f"{others}?rates={tmp_path / 'e'}")
+
+
+def test_people_see_a_question_once_and_need_not_name_the_domain(
+    file: Path, tmp_path: Path
+) -> None:
+    from typer.testing import CliRunner
+
+    from coevolve.cli.main import app
+
+    def said(*words: object) -> str:
+        found = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+        assert found.exit_code == 0
+        return found.stdout
+
+    shown = said("ask", "-d", f"data:{file}", "-p", "oracle", "--json")
+    asked = json.loads(shown)["prompt"][-1]["content"]
+    assert said("ask", "-d", f"data:{file}", "-p", "oracle").count(asked) == 1
+    out = tmp_path / "tasks.jsonl"
+    said("tasks", "generate", "-d", f"data:{file}", "-n", 2, "-o", out)
+    assert "what comes" in said("tasks", "show", out)

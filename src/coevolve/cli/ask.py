@@ -4,6 +4,7 @@ Invariant: what a model wrote reaches a terminal without its control characters.
 """
 
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,7 @@ from coevolve.cli import choice
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
-    from coevolve.core.rollout import Rollout
+    from coevolve.core.rollout import Message, Rollout
     from coevolve.core.task import Task
     from coevolve.domains.base import Domain
 
@@ -74,9 +75,9 @@ def ask(
         drawn = sampling.model_dump(include={"temperature", "max_tokens", "seed"})
         print(json.dumps({"policy": policy, **drawn, **shown}))
     else:
-        print_task(chosen, task, used)
+        print_task(chosen, task, used, found[0])
         for rollout in found:
-            print_attempt(chosen, task, rollout, policy, samples, used)
+            print_attempt(chosen, task, rollout, policy, samples)
         print(f"--- the oracle\n{chosen.oracle(task, used)}")
     if picture:
         chosen.picture(task, found[0].messages[-1].content, picture)
@@ -85,7 +86,7 @@ def ask(
 
 def as_object(domain: "Domain", task: "Task", found: "list[Rollout]", style: str) -> dict[str, Any]:
     """Everything about the task and the attempts, as plain JSON values."""
-    prompt = domain.prompt(task, style)
+    prompt = asked(found[0])
     return {
         "domain": domain.name,
         "style": style,
@@ -117,17 +118,28 @@ def meaning(domain: "Domain", rollout: "Rollout") -> str | None:
     return None if failure is None else capture.meaning(domain, failure)
 
 
-def print_task(domain: "Domain", task: "Task", style: str) -> None:
-    """The task as people see it, and as a policy does."""
+def asked(rollout: "Rollout") -> "list[Message]":
+    """What a policy was asked, in its own wording."""
+    return list(takewhile(lambda message: message.role != "assistant", rollout.messages))
+
+
+def is_text(domain: "Domain", task: "Task", rollout: "Rollout") -> bool:
+    """Whether a drawing of the task is what the policy was asked, once more."""
+    return domain.draw(task).strip() in asked(rollout)[-1].content
+
+
+def print_task(domain: "Domain", task: "Task", style: str, rollout: "Rollout") -> None:
+    """The task as people see it, where that is more than its text, and as a policy does."""
     labels = ", ".join(f"{name} {value}" for name, value in task.bucket.items())
     print(f"{task.id}  ({task.split}: {labels})")
-    print(domain.draw(task))
-    for message in domain.prompt(task, style):
+    if not is_text(domain, task, rollout):
+        print(domain.draw(task))
+    for message in asked(rollout):
         print(f"--- {message.role} ({style})\n{message.content}")
 
 
 def print_attempt(
-    domain: "Domain", task: "Task", rollout: "Rollout", policy: str, samples: int, style: str
+    domain: "Domain", task: "Task", rollout: "Rollout", policy: str, samples: int
 ) -> None:
     """What was said, the answer drawn where it can be, and its verdict."""
     from coevolve.cli.show import visible
@@ -135,11 +147,11 @@ def print_attempt(
 
     outcome, text = rollout.outcome, rollout.messages[-1].content
     which = f", sample {rollout.sample + 1} of {samples}" if samples > 1 else ""
-    for message in rollout.messages[len(domain.prompt(task, style)) :]:
+    for message in rollout.messages[len(asked(rollout)) :]:
         who = f"{policy}{which}" if message.role == "assistant" else message.role
         print(f"--- {who}\n{visible(message.content)}")
     drawn = draw(domain, task, text)
-    if drawn != domain.draw(task):
+    if drawn != domain.draw(task) and not is_text(domain, task, rollout):
         print(visible(drawn))
     verdict = "optimal" if outcome.optimal else "valid" if outcome.valid else "invalid"
     # Adding 0 turns -0 into 0.

@@ -79,7 +79,9 @@ def generate(
 @app.command()
 def show(
     tasks: TasksFile,
-    domain: DomainName = "lake",
+    domain: Annotated[
+        str, typer.Option("--domain", "-d", help="If not given, the one that the file names.")
+    ] = "",
     first: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
     plan: Annotated[bool, typer.Option(help="Show the optimal plan too.")] = True,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show what a policy sees.")] = False,
@@ -92,10 +94,12 @@ def show(
     from itertools import islice
 
     from coevolve.cli.show import notes
-    from coevolve.domains.files import read_tasks
+    from coevolve.domains.files import read_lines, read_tasks
     from coevolve.domains.registry import get_domain
 
-    chosen = get_domain(domain)
+    if not domain and str(tasks) != "-":
+        domain = str(next(read_lines(tasks), (0, {}))[1].get("domain", ""))
+    chosen = get_domain(domain or "lake")
     for number, task in enumerate(islice(read_tasks(chosen, tasks), first)):
         labels = ", ".join(f"{name} {value}" for name, value in task.bucket.items())
         print(f"{task.id}  ({task.split}: {labels})")
