@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coevolve.core.task import Task
     from coevolve.domains.base import Domain
     from coevolve.policies.base import Policy, Sampling
+    from coevolve.store.lineage import Lineage
 
 COUNT = 100
 """Tasks generated where --count does not say."""
@@ -181,6 +182,17 @@ def recipe_fields(words: list[str]) -> dict[str, str]:
 def given(options: dict[str, Any]) -> dict[str, Any]:
     """Those options that were given."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def lineage_in(folder: Path) -> "Lineage":
+    """The lineage of the run in a folder."""
+    from coevolve.store.ledger import Ledger
+    from coevolve.store.lineage import lineage_of
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+    with Ledger.open(folder) as ledger:
+        return lineage_of(ledger)
 
 
 @contextmanager

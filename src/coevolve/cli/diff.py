@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from coevolve.cli.choice import lineage_in
 from coevolve.cli.run import AsJson
-from coevolve.core.errors import UserError
 
 NAMES = ("name", "folder")
 
@@ -52,13 +52,8 @@ def facts_of(folder: Path) -> dict[str, dict[str, Any]]:
     """A run in numbers and words, by part."""
     from coevolve.harness.patch import flat as harness_facts
     from coevolve.harness.plan import flat as plan_facts
-    from coevolve.store.ledger import Ledger
-    from coevolve.store.lineage import lineage_of
 
-    if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
-    with Ledger.open(folder) as ledger:
-        lineage = lineage_of(ledger)
+    lineage = lineage_in(folder)
     plan = spread(plan_facts(lineage.plan.model_dump(mode="json")))
     best = lineage.best.version if lineage.best else None
     node = None if best is None else lineage.nodes[best]

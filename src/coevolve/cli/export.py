@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from coevolve.cli.choice import lineage_in
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -58,13 +59,8 @@ def export(
       coevolve export runs/rounds rollouts --as data
     """
     from coevolve.cli.show import out
-    from coevolve.store.ledger import Ledger
-    from coevolve.store.lineage import lineage_of
 
-    if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
-    with Ledger.open(folder) as ledger:
-        lineage = lineage_of(ledger)
+    lineage = lineage_in(folder)
     if form is Form.trackio:
         count = to_trackio(folder, lineage)
         out.print(f"logged {count:,} steps into the project {lineage.plan.name}; look at them with "
@@ -77,7 +73,8 @@ def export(
     if form is Form.data:
         written = rollouts(folder, place, lineage.plan.name)
     else:
-        tables = {"versions": versions(lineage), "steps": [*steps(folder, lineage)]}
+        every = [line for node in lineage.nodes for line in steps(folder, node.number)]
+        tables = {"versions": versions(lineage), "steps": every}
         written = [write(place, name, rows, form) for name, rows in tables.items()]
     for path in written:
         out.print(str(path), highlight=False)
@@ -106,14 +103,13 @@ def versions(lineage: "Lineage") -> list[dict[str, Any]]:
     return found
 
 
-def steps(folder: Path, lineage: "Lineage") -> Iterator[dict[str, Any]]:
-    """Every metric of every step of every version."""
+def steps(folder: Path, number: int) -> Iterator[dict[str, Any]]:
+    """Every metric of every step of a version."""
     from coevolve.engines.stage import read_steps
     from coevolve.store.paths import Paths
 
-    for node in lineage.nodes:
-        for line in read_steps(Paths(folder.resolve()).version(node.number) / "stage/steps.jsonl"):
-            yield {"version": node.number, **line}
+    for line in read_steps(Paths(folder.resolve()).version(number) / "stage/steps.jsonl"):
+        yield {"version": number, **line}
 
 
 def write(place: Path, name: str, rows: list[dict[str, Any]], form: Form) -> Path:
@@ -168,7 +164,7 @@ def to_trackio(folder: Path, lineage: "Lineage") -> int:
         raise UserError("--as trackio needs a package: pip install trackio") from None
     count = 0
     for node in lineage.nodes:
-        own = [line for line in steps(folder, lineage) if line["version"] == node.number]
+        own = [*steps(folder, node.number)]
         trackio.init(project=lineage.plan.name, name=f"version-{node.number:02d}")
         for line in own:
             step = line.pop("step")

@@ -140,8 +140,12 @@ def weights(filters: tuple[Filter, ...], rows: Columns, memory: Memory) -> tuple
 
 def spreads(rows: Columns) -> Numbers:
     """The standard deviation of rewards of each rollout's group."""
-    means = group_means(rows.group, rows.reward)
-    return np.sqrt(group_means(rows.group, (rows.reward - means) ** 2))
+    return group_spreads(rows.group, rows.reward)
+
+
+def group_spreads(group: NDArray[np.int64], values: Numbers) -> Numbers:
+    """The standard deviation of each rollout's group."""
+    return np.sqrt(group_means(group, (values - group_means(group, values)) ** 2))
 
 
 def group_means(group: NDArray[np.int64], values: Numbers) -> Numbers:
@@ -153,10 +157,9 @@ def group_means(group: NDArray[np.int64], values: Numbers) -> Numbers:
 
 def grouped(group: NDArray[np.int64], earned: Numbers, valid: Numbers) -> dict[str, Numbers]:
     """What functions are told of a rollout's group, as columns of a step."""
-    mean = group_means(group, earned)
     return {
         "earned": earned,
         "group_valid": group_means(group, valid),
-        "group_mean": mean,
-        "group_spread": np.sqrt(group_means(group, (earned - mean) ** 2)),
+        "group_mean": group_means(group, earned),
+        "group_spread": group_spreads(group, earned),
     }

@@ -9,12 +9,9 @@ Invariant: a task is a row; its family of near-duplicates decides its split.
 """
 
 import json
-import os
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -25,26 +22,21 @@ from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Label, Task, whole_task
-from coevolve.domains.base import Domain, Script, Statistic
+from coevolve.domains.base import Domain, Script, Statistic, mean
 from coevolve.domains.check import Counts
 from coevolve.domains.data.cache import cached, keep, recall
 from coevolve.domains.data.judges import QUESTIONS, ModelJudge, field, judge_of
 from coevolve.domains.data.kin import mark_of, marks_of
+from coevolve.domains.data.labels import knob_name, labels_of, space_of
 from coevolve.domains.data.rows import Row, rows_in
 from coevolve.domains.hub import PREFIX
-from coevolve.domains.knobs import Knob, Knobs, KnobSpace
+from coevolve.domains.knobs import Knobs
 from coevolve.domains.registry import read_options
 from coevolve.domains.simple import measured, silent
+from coevolve.evaluation.judge import each
 
 COLUMNS: tuple[str, ...] = ("question", "answer", "choices")
 OPTIONS = ("judge", "labels", *COLUMNS, "rates", "rows")
-MOST_VALUES = 12
-"""Of a label; rarer ones are called `other`."""
-OTHER, NONE = "other", "none"
-LENGTHS = ("short", "middle", "long")
-RATES = {"never": 0.0, "seldom": 0.35, "often": 0.65, "mostly": 1.0}
-"""Labels of how often a policy solved a task: up to so much of its attempts."""
-MOST_STEPS = 8
 KEYS = ("answer", "check", "tests")
 """Of the data of a task: what decides whether an answer is right."""
 LEAST = 4
@@ -100,7 +92,7 @@ class DataDomain:
         self.name = f"data:{self.text}"
         self.judge, self.entries = found.judge, found.entries
         self.buckets = tuple(self.entries[0].labels)
-        self.space = space_of(self.entries, self.buckets)
+        self.space = space_of([entry.labels for entry in self.entries])
         self.by_split: dict[Split, list[Task]] = {split: [] for split in Split}
         for entry in self.entries:
             task = self.as_task(entry)
@@ -205,13 +197,11 @@ class DataDomain:
         return int(task.data["mark"])
 
     def statistics(self, tasks: Sequence[Task]) -> dict[str, Statistic]:
+        knobs = self.space.knobs.values() if tasks else ()
         return {
-            knob.name: Statistic(
-                sum(measured(task, knob.name, knob.label) for task in tasks) / len(tasks),
-                len(tasks),
-            )
-            for knob in self.space.knobs.values()
-        } if tasks else {}  # fmt: skip
+            knob.name: mean([measured(task, knob.name, knob.label) for task in tasks])
+            for knob in knobs
+        }
 
     def solve(self, data: Mapping[str, Any]) -> dict[str, Any]:
         return {"answer": self.oracle(self.load(data))}
@@ -226,55 +216,26 @@ class DataDomain:
         """A task of this data set, whole, or a row like those in it."""
         if "data" in data and "split" in data:
             given = whole_task(data, self.name)
-            known = {task.id: task for tasks in self.by_split.values() for task in tasks}
-            if given.id not in known:
+            if given.id not in self.by_id:
                 raise UserError(f"{self.name} has no row with the id {given.id}")
-            return known[given.id].model_copy(update={"seed": given.seed})
+            return self.by_id[given.id].model_copy(update={"seed": given.seed})
         made = self.judge.load(data)
-        question = self.judge.prompt(made)[-1].content
-        near = {mark_of(self.judge.prompt(one)[-1].content): one for one in self.tasks()}
-        like = near.get(mark_of(question))
+        own = mark_of(self.judge.prompt(made)[-1].content)
+        like = self.by_words.get(own)
         labels = dict(like.bucket) if like else dict(self.entries[0].labels)
-        mark = self.fingerprint(like) if like else mark_of(question)
-        return self.as_task(Entry(made.data, labels, mark))
+        return self.as_task(Entry(made.data, labels, self.fingerprint(like) if like else own))
+
+    @cached_property
+    def by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks()}
+
+    @cached_property
+    def by_words(self) -> dict[int, Task]:
+        return {mark_of(self.judge.prompt(one)[-1].content): one for one in self.tasks()}
 
     def tasks(self) -> Iterator[Task]:
         for tasks in self.by_split.values():
             yield from tasks
-
-
-def knob_name(label: str, value: Label) -> str:
-    word = "".join(one if one.isalnum() else "_" for one in str(value).lower())
-    return f"{label}_{word}.share"
-
-
-def space_of(entries: Sequence[Entry], labels: Sequence[str]) -> KnobSpace:
-    """A share for each value of each label, as in the data."""
-    knobs = []
-    for label in labels:
-        counted = Counter(entry.labels[label] for entry in entries)
-        values = sorted(counted, key=order_of(label))
-        if len(values) < 2:
-            continue
-        middle, group = (len(values) - 1) / 2, label if label.endswith("s") else f"{label}s"
-        for place, value in enumerate(values):
-            ordered = label in ("length", "steps", "rate")
-            way = (place > middle) - (place < middle) if ordered else 0
-            knobs.append(
-                Knob(
-                    knob_name(label, value), 0, 1, counted[value] / len(entries), "share of tasks",
-                    f"share of tasks whose {label} is {value}", group=group,
-                    label=(label, value), harder=-way if label == "rate" else way,
-                )
-            )  # fmt: skip
-    return KnobSpace(tuple(knobs))
-
-
-def order_of(label: str) -> Callable[[Label], Any]:
-    ordered = {"length": list(LENGTHS), "rate": [*RATES, OTHER]}.get(label)
-    if ordered:
-        return lambda value: ordered.index(str(value))
-    return lambda value: (isinstance(value, str), value)
 
 
 def stamp_of(place: str) -> object:
@@ -301,7 +262,8 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
         raise UserError(f"{place} has no rows")
     columns = {name: chosen[name] for name in COLUMNS if name in chosen}
     judge = judge_of(chosen.get("judge", ""), columns, rows[0][1])
-    tasks = loaded(judge, place, rows, columns)
+    content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
+    tasks = loaded(judge, place, rows, columns, content)
     questions = [judge.prompt(task)[-1].content for task in tasks]
     labels = labels_of(rows, tasks, questions, chosen)
     marks = marks_of(questions)
@@ -316,7 +278,6 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     again = len(rows) - len(entries) - twice
     counts = {"repeated": again, "that contradict each other": twice}
     words = [f"{count:,} {what}" for what, count in counts.items() if count]
-    content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
     left_out = f"; left out: {', '.join(words)}" if words else ""
     if not entries:
         raise UserError(f"{place}: no rows are left{left_out}")
@@ -325,8 +286,9 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
 
 
 def loaded(
-    judge: Domain, place: str, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str]
-) -> list[Task]:
+    judge: Domain, place: str, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str],
+    content: str,
+) -> list[Task]:  # fmt: skip
     """Every row as its judge reads it. Where that means running its tests, it is done once."""
 
     def one(pair: tuple[str, Row]) -> Task:
@@ -338,12 +300,10 @@ def loaded(
 
     if not getattr(judge, "waits", False) or judge.name == ModelJudge.name:
         return list(map(one, rows))
-    content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
     file = cached(coevolve.__version__, judge.name, str(columns), content)
     if (known := recall(file)) is not None:
         return [Task.model_validate(values) for values in known]
-    with ThreadPoolExecutor(os.cpu_count() or 1, "reading") as pool:
-        tasks = list(pool.map(one, rows))
+    tasks = each([judge], one, rows)
     keep(file, [task.model_dump(mode="json") for task in tasks])
     return tasks
 
@@ -353,68 +313,6 @@ def renamed(row: Row, columns: Mapping[str, str]) -> Row:
     found = {name: value for name, value in row.items() if name != "id"}
     for name in columns.keys() & {"question", "answer"}:
         found[name] = field(row, (), columns[name], name)
-    return found
-
-
-def labels_of(
-    rows: Sequence[tuple[str, Row]],
-    tasks: Sequence[Task],
-    questions: Sequence[str],
-    chosen: Mapping[str, str],
-) -> list[dict[str, Label]]:
-    """The labels of every row: columns that are named, or else how long it is, how many steps its
-    solution has and which file it is from, where these tell anything."""
-    found: list[dict[str, Label]] = [{} for _ in rows]
-
-    def put(name: str, values: Sequence[Label]) -> None:
-        usual = dict(Counter(values).most_common(MOST_VALUES))
-        if 2 * sum(usual.values()) < len(values):
-            raise UserError(
-                f"labels: {name} has {len(set(values)):,} values, most of them rare; name a column "
-                f"with up to {MOST_VALUES}"
-            )
-        if len(usual) > 1:
-            for own, value in zip(found, values, strict=True):
-                own[name] = value if value in usual else OTHER
-
-    for name in filter(None, chosen.get("labels", "").split(",")):
-        if not any(row.get(name) is not None for _, row in rows):
-            field(rows[0][1], (), name, "label")
-        put(name, [NONE if row.get(name) is None else str(row[name]) for _, row in rows])
-    if "rates" in chosen:
-        put("rate", rates(chosen["rates"], tasks, questions))
-    if not any(found):
-        cuts = sorted(map(len, questions))
-        ends = [cuts[len(cuts) * part // 3] for part in (1, 2)]
-        put("length", [LENGTHS[sum(len(text) > end for end in ends)] for text in questions])
-        solutions = [str(task.data.get("solution") or "") for task in tasks]
-        put("steps", [min(text.count("<<"), MOST_STEPS) for text in solutions])
-        put("file", [Path(where.partition(",")[0]).name.partition(".")[0] for where, _ in rows])
-    if not any(found):
-        found = [{"length": LENGTHS[0]} for _ in rows]  # all alike
-    return found
-
-
-def rates(folder: str, tasks: Sequence[Task], questions: Sequence[str]) -> list[Label]:
-    """How often each task was solved in an evaluation that `coevolve evaluate -o` has kept."""
-    from pyarrow import parquet
-
-    files = sorted(Path(folder).rglob("*.parquet"))
-    if not files:
-        raise UserError(f"rates = {folder}: no evaluation is there; make one with `coevolve "
-                        "evaluate -d data:FILE -p POLICY -n 8 -o FOLDER`")  # fmt: skip
-    tried: dict[str, list[bool]] = {}
-    for file in files:
-        for row in parquet.read_table(file, columns=["messages", "valid"]).to_pylist():
-            asked = [one["content"] for one in row["messages"] if one["role"] == "user"]
-            tried.setdefault(asked[0] if asked else "", []).append(bool(row["valid"]))
-    if not any(question in tried for question in questions):
-        raise UserError(f"rates = {folder}: none of these rows was asked there")
-    found: list[Label] = []
-    for question in questions:
-        own = tried.get(question, [])
-        rate = sum(own) / len(own) if own else -1.0
-        found.append(next((name for name, end in RATES.items() if 0 <= rate <= end), OTHER))
     return found
 
 
