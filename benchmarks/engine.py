@@ -1,6 +1,7 @@
 """What the engine costs: GRPO steps of bare TRL and of the engine, same model, tasks and batch.
 
-    python benchmarks/engine.py [--steps 6] [--model pocket] [--knob NAME=VALUE ...] [--json FILE]
+    python benchmarks/engine.py [--steps 6] [--model pocket] [--lora RANK] [--domain lake]
+        [--max-tokens 128] [--knob NAME=VALUE ...] [--json FILE]
 
 Both train in this process, in turns, on one thread where the model is small. Compared is CPU time
 per step (GPU: wall time), without the first step of each. Evidence is what writing rollouts adds.
@@ -23,10 +24,17 @@ from trl import GRPOConfig, GRPOTrainer
 
 from coevolve.cli.tasks import parse_changes
 from coevolve.core.splits import Split
+from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, Stage
 from coevolve.engines.trl import settings
-from coevolve.engines.trl.engine import TrlEngine, dataset, quiet, small_vocabulary
+from coevolve.engines.trl.engine import (
+    TrlEngine,
+    adapters,
+    dataset,
+    quiet,
+    small_vocabulary,
+)
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.hardware import computing
@@ -91,11 +99,10 @@ class Clock(TrainerCallback):
         self.marks.append(Mark(now(), wall(), self.drawing_s, int(state.num_input_tokens_seen)))
 
 
-def bare(stage: Stage, tasks: list[Any]) -> list[Mark]:
+def bare(stage: Stage, tasks: list[Any], domain: Domain) -> list[Mark]:
     """Steps of TRL alone."""
-    domain = get_domain("lake")
     loaded = load(stage.model, stage.device, training=True)
-    style = loaded.style("lake")
+    style = loaded.style(domain.name)
 
     def reward(completions: list[Any], task: list[int], **_: Any) -> list[float]:
         return [
@@ -119,6 +126,7 @@ def bare(stage: Stage, tasks: list[Any]) -> list[Mark]:
             args=GRPOConfig(output_dir=folder, **{**chosen, "save_strategy": "no"}),
             train_dataset=dataset({"prompt": prompts, "task": shown}),
             processing_class=loaded.tokenizer,
+            peft_config=adapters(stage, loaded),
             callbacks=[clock],
         )
         trainer.remove_callback(PrinterCallback)
@@ -158,12 +166,19 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=16)
     parser.add_argument("--group", type=int, default=8)
     parser.add_argument("--model", default="pocket")
+    parser.add_argument("--lora", type=int, default=0, help="rank of adapters")
+    parser.add_argument("--domain", default="lake")
+    parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--knob", nargs="*", default=[], help="NAME=VALUE, of the tasks")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    domain = get_domain("lake")
+    domain = get_domain(arguments.domain)
     recipe = Recipe(
-        steps=arguments.steps, tasks=arguments.tasks, group=arguments.group, max_tokens=128
+        steps=arguments.steps,
+        tasks=arguments.tasks,
+        group=arguments.group,
+        max_tokens=arguments.max_tokens,
+        lora=arguments.lora,
     )
     count = arguments.steps * arguments.tasks
     knobs = domain.space.parse(parse_changes(arguments.knob))
@@ -176,7 +191,7 @@ def main() -> None:
             kind="grpo", model=arguments.model, recipe=recipe, folder=folder / "stage", seed=turn,
             save_every=1_000,
         )  # fmt: skip
-        made["bare"] += bare(stage, tasks)
+        made["bare"] += bare(stage, tasks, domain)
         own, evidence = engine(stage, tasks)
         made["engine"] += own
         written.append(evidence)

@@ -1,6 +1,7 @@
 """Drawing answers: our generator beside transformers' own, same model, prompts and batch.
 
-    python benchmarks/generation.py [--model pocket] [--batch 64 512] [--max-tokens 128] [--json F]
+    python benchmarks/generation.py [--model pocket] [--domain lake] [--batch 64 512]
+        [--max-tokens 128] [--json F]
 
 Tokens per second, counted up to the end token of each row, after one warm-up call of each.
 """
@@ -57,15 +58,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="pocket")
+    parser.add_argument("--domain", default="lake")
     parser.add_argument("--batch", type=int, nargs="*", default=[64, 256])
     parser.add_argument("--group", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    domain = get_domain("lake")
+    domain = get_domain(arguments.domain)
     policy = LocalPolicy(arguments.model)
-    style = policy.loaded.style("lake") or "cells"
+    style = policy.loaded.style(domain.name)
     tasks = list(domain.generate(domain.space.parse({}), max(arguments.batch), 1, Split.DEV))
     prompts = [render(policy.loaded.tokenizer, domain.prompt(task, style)) for task in tasks]
     rows = []

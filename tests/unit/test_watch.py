@@ -2,7 +2,8 @@
 
 import pytest
 
-from coevolve.engines.watch import Limits, Watch
+from coevolve.engines.watch import Watch
+from coevolve.harness.rules import WatchRule
 
 FINE = {
     "loss": 0.1, "grad_norm": 0.5, "entropy": 0.4, "drift": 0.01, "dead": 0.3, "length": 40.0,
@@ -11,7 +12,7 @@ FINE = {
 
 
 def steps(*changes: dict[str, float]) -> list[str | None]:
-    watch = Watch(Limits(patience=3))
+    watch = Watch(WatchRule(patience=3))
     return [watch.see({**FINE, **change}) for change in ({}, *changes)]
 
 
@@ -43,7 +44,7 @@ def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:
 
 
 def test_drift_is_watched_though_it_is_measured_at_some_steps_only() -> None:
-    watch, rare = Watch(Limits(patience=3)), {k: v for k, v in FINE.items() if k != "drift"}
+    watch, rare = Watch(WatchRule(patience=3)), {k: v for k, v in FINE.items() if k != "drift"}
     found = [watch.see({**rare, "drift": 3.0} if step % 5 == 0 else rare) for step in range(4)]
     assert found[:2] == [None, None]
     assert "3 nats per token" in str(found[2])
@@ -51,7 +52,7 @@ def test_drift_is_watched_though_it_is_measured_at_some_steps_only() -> None:
 
 
 def test_rewards_below_zero_are_no_fall() -> None:
-    watch = Watch(Limits(patience=3))
+    watch = Watch(WatchRule(patience=3))
     told = [watch.see({**FINE, "reward": -0.3 + 0.01 * step}) for step in range(20)]
     assert told == [None] * 20
 
@@ -65,7 +66,7 @@ def test_a_reward_that_falls_apart_stops_a_stage() -> None:
 
 
 def test_calm_is_false_from_the_first_strike_on() -> None:
-    watch = Watch(Limits())
+    watch = Watch(WatchRule())
     watch.see(FINE)
     assert watch.calm
     watch.see({**FINE, "dead": 1.0})  # which moves no weights
@@ -77,6 +78,13 @@ def test_calm_is_false_from_the_first_strike_on() -> None:
 
 
 def test_a_stage_that_begins_with_long_answers_is_not_blamed_for_them() -> None:
-    watch = Watch(Limits(patience=1))
+    watch = Watch(WatchRule(patience=1))
     assert watch.see({**FINE, "cut": 0.9}) is None
     assert watch.see({**FINE, "cut": 0.95}) is None
+
+
+def test_answers_that_grow_and_earn_more_go_on() -> None:
+    long = [{"length": 400.0, "reward": 0.5 + 0.02 * step} for step in range(12)]
+    assert steps(*[{}] * 3, *long)[-1] is None
+    same = [{"length": 400.0}] * 4
+    assert "earn no more" in str(steps(*[{}] * 3, *same)[-1])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COUNT = 100
 """Tasks generated where --count does not say."""
 MODELS = ("pocket", "smollm2")
-OTHERS = "a model folder, FILE.gguf, http://HOST/v1#MODEL or a hub id"
+OTHERS = "a model folder, FILE.gguf, vllm:MODEL, http://HOST/v1#MODEL or a hub id"
 
 Style = Annotated[str, typer.Option(help="Prompt style; the one a model was taught if not given.")]
 Samples = Annotated[int, typer.Option("--samples", "-n", min=1, help="Attempts per task.")]

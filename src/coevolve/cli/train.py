@@ -6,7 +6,8 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -85,12 +86,21 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, max=1_024, help="On this machine, through accelerate.")
     ] = 1,
+    sharding: Annotated[
+        str,
+        typer.Option(
+            help="none, full: each process holds a part of the weights; auto: from 1B on."
+        ),
+    ] = "auto",
     tracking: Annotated[
         str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
     ] = "none",
     save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: by stage and model.")] = 0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Only show what is derived from the recipe, and why.")
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only reckon memory, disk and time: two steps are tried.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -106,8 +116,10 @@ def train(
     """
     from coevolve.domains.registry import get_domain
     from coevolve.engines.base import Stage
+    from coevolve.harness.recipe import Sharding
 
     lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
+    lookup("sharding", sharding, dict.fromkeys(get_args(Sharding)))
     lookup("tracking", tracking, dict.fromkeys(TRACKING))
     chosen = get_domain(domain)
     check_styles(style, [domain, "engineering"] if lessons else [domain])
@@ -120,6 +132,7 @@ def train(
         folder=output,
         device=device,
         processes=processes,
+        sharding=sharding,  # type: ignore[arg-type]
         save_every=save_every,
         tracking=tracking,  # type: ignore[arg-type]
     )
@@ -134,6 +147,9 @@ def train(
 
     trainer = get_engine(engine)
     found = training_tasks(chosen, stage, knob or [], tasks, lessons)
+    if plan:
+        show_plan(stage, found, as_json)
+        return
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
     with display() as show:
         result = trainer.train(stage, found, show)
@@ -206,6 +222,57 @@ def show_settings(stage: "Stage", as_json: bool) -> None:
     for name, value, reason in found:
         table.add_row(name, str(value), reason)
     out.print(table)
+
+
+def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
+    """What a stage will take: reckoned, and by two steps that are tried and thrown away."""
+    from rich.table import Table
+
+    from coevolve.cli.show import clock, notes, out
+    from coevolve.engines.stage import domains_of
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.engines.trl.fit import fit_of, gpu_gib, refuse_misfit
+
+    if stage.kind != "grpo":
+        raise UserError("--plan is for grpo; a warm start takes less than that with the same model")
+    fit = fit_of(stage, tasks, domains_of((task.domain for task in tasks), {}))
+    total = gpu_gib()
+    if total:
+        refuse_misfit(fit, stage, total)
+    notes.print("trying two steps", highlight=False)
+    with TemporaryDirectory() as folder:
+        few = stage.recipe.model_copy(update={"steps": 2})
+        tried = stage.model_copy(
+            update={"recipe": few, "folder": Path(folder) / "stage", "save_every": 2}
+        )
+        seen: list[Progress] = []
+        TrlEngine().train(tried, tasks[: few.distinct], seen.append)
+    last = seen[-1].metrics
+    seconds, steps = last["seconds"], stage.recipe.steps
+    measured = {
+        "step_s": seconds,
+        "drawing_s": last.get("drawing_s", 0.0),
+        "seconds": seconds * steps,
+        "memory_gib": max((one.metrics.get("memory_gib", 0.0) for one in seen), default=0.0),
+    }
+    if as_json:
+        gib = {**fit._asdict(), "peak": fit.peak, "disk": fit.disk, "gpu": total}
+        print(json.dumps({"gib": gib, "measured": measured}))
+        return
+    where = f"a GPU of {total:.0f} GiB" if total else "this machine, without a GPU"
+    table = Table("part", "GiB", title=f"memory, on {where}", title_justify="left")
+    for name in ("weights", "gradients", "optimiser", "copy", "cache", "activations", "peak"):
+        table.add_row(name, f"{getattr(fit, name):.2f}")
+    if measured["memory_gib"]:
+        table.add_row("peak of the two steps", f"{measured['memory_gib']:.2f}")
+    out.print(table)
+    if total and fit.peak > total:
+        out.print("[bold]this may not fit[/bold]: lower micro_batch, max_tokens, or set lora")
+    out.print(
+        f"disk: about {fit.disk:.2f} GiB ({fit.checkpoints:.2f} checkpoints, {fit.rollouts:.2f} "
+        f"rollouts)\ntime: {steps} steps of {seconds:.1f} s, {clock(measured['seconds'])} in all",
+        highlight=False,
+    )
 
 
 @contextmanager

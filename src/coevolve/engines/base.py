@@ -11,10 +11,10 @@ from coevolve.core.files import name_in
 from coevolve.core.rollout import Value
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
-from coevolve.engines.watch import Limits
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
-from coevolve.harness.recipe import Recipe
+from coevolve.harness.recipe import Recipe, Sharding
+from coevolve.harness.rules import WatchRule
 from coevolve.harness.wording import Wording
 
 
@@ -42,10 +42,11 @@ class Stage(Value):
     place relative to it."""
     device: str = ""
     processes: int = Field(default=1, ge=1, le=1_024)
+    sharding: Sharding = "auto"
     save_every: int = Field(default=0, ge=0)
     """Steps between checkpoints; 0: a tenth of the steps, at least 1 and at most 50."""
     tracking: Literal["none", "trackio", "tensorboard", "wandb", "mlflow"] = "none"
-    limits: Limits = Limits()
+    limits: WatchRule = WatchRule()
 
     @property
     def updates(self) -> int:

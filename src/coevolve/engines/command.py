@@ -31,6 +31,7 @@ from typing import Any
 
 from coevolve.core.errors import EngineError, PolicyError, UserError
 from coevolve.core.files import replace_file, settle
+from coevolve.core.guard import GUARD
 from coevolve.core.rollout import JUDGE_ERROR, Message, Rollout, StopReason
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
@@ -69,23 +70,6 @@ PATIENCE_S = 10.0
 """How long a program may take to be gone whose engine was killed."""
 LAST_LINES = 12
 """Of the log, in the error about a program that failed."""
-
-GUARD = """
-import os, signal, subprocess, sys, threading, time
-program = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, process_group=0)
-def follow():
-    os.read(0, 1)
-    os.killpg(program.pid, signal.SIGTERM)
-    time.sleep(3)
-    os.killpg(program.pid, signal.SIGKILL)
-threading.Thread(target=follow, daemon=True).start()
-os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
-os.killpg(program.pid, signal.SIGKILL)
-code = program.wait()
-os._exit(code if code >= 0 else 128 - code)
-"""
-"""Stands between the engine and the program. Once the engine is gone, however it ended, the program
-is told to end, and is killed if it does not; whatever it leaves running is killed."""
 
 
 class CommandEngine:

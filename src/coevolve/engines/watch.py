@@ -5,42 +5,20 @@ from collections import deque
 from collections.abc import Mapping
 from statistics import fmean
 
-from pydantic import Field
-
-from coevolve.core.rollout import Value
-
-
-class Limits(Value):
-    """When a stage has gone wrong."""
-
-    patience: int = Field(default=5, ge=1)
-    """Steps in a row that must be over a limit."""
-    entropy_share: float = Field(default=0.1, ge=0)
-    """Entropy below this share of what the stage began with is a collapse; 0 turns it off."""
-    drift: float = Field(default=1.0, gt=0)
-    """Nats per token away from the starting policy."""
-    dead_share: float = Field(default=1.0, gt=0)
-    """Share of groups whose rollouts all earned the same; above 1 turns it off."""
-    length_factor: float = Field(default=3.0, gt=1)
-    """Mean answer length, as a multiple of what the stage began with."""
-    reward_share: float = Field(default=0.4, ge=0)
-    """Reward, averaged over `patience` steps, below this share of its best, if that was above 0;
-    0 turns it off."""
-    cut_share: float = Field(default=0.5, gt=0)
-    """Share of answers cut off at the limit, if the stage began with less than half of it."""
-    unjudged_share: float = Field(default=0.1, gt=0)
-    """Share of answers that the verifier broke on; above 1 turns it off."""
+from coevolve.harness.rules import WatchRule
 
 
 class Watch:
     """Sees every step once and says why to stop, or None."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WatchRule) -> None:
         self.limits = limits
         self.first: dict[str, float] = {}
         self.strikes: dict[str, int] = {}
         self.rewards: deque[float] = deque(maxlen=limits.patience)
         self.best = 0.0
+        self.began: float | None = None
+        """Reward over the first steps."""
         self.drift = 0.0
         """As it was last measured, which is not at every step."""
 
@@ -57,7 +35,8 @@ class Watch:
         self.drift = metrics.get("drift", self.drift)
         self.rewards.append(metrics["reward"])
         if len(self.rewards) == self.limits.patience:
-            self.best = max(self.best, fmean(self.rewards))
+            now = fmean(self.rewards)
+            self.best, self.began = max(self.best, now), now if self.began is None else self.began
         for rule, alarm in self.alarms(metrics).items():
             self.strikes[rule] = self.strikes.get(rule, 0) + 1 if alarm else 0
             if alarm and self.strikes[rule] >= self.limits.patience:
@@ -71,6 +50,11 @@ class Watch:
         Dead groups move no weights.
         """
         return not any(count for rule, count in self.strikes.items() if rule != "dead")
+
+    @property
+    def gains(self) -> bool:
+        """Whether more is earned than at the beginning: thinking that grows then is no fault."""
+        return self.began is not None and fmean(self.rewards) > self.began
 
     def alarms(self, metrics: Mapping[str, float]) -> dict[str, str]:
         """Every rule with what is wrong, empty where nothing is."""
@@ -93,10 +77,11 @@ class Watch:
                 f"{metrics['dead']:.0%} of the groups are dead, there is nothing to learn from: "
                 "take easier or harder tasks, larger groups or a finer reward"
             )
-        if metrics.get("length", 0.0) > limits.length_factor * max(first.get("length", 0.0), 8.0):
+        grown = metrics.get("length", 0.0) / max(first.get("length", 0.0), 8.0)
+        if grown > limits.length_factor and not self.gains:
             found["length"] = (
-                f"answers grew from {first['length']:.0f} to {metrics['length']:.0f} tokens: "
-                "penalise length or lower max_tokens"
+                f"answers grew from {first['length']:.0f} to {metrics['length']:.0f} tokens, and "
+                "earn no more: penalise length or lower max_tokens"
             )
         if self.best > 0 and fmean(self.rewards) < limits.reward_share * self.best:
             found["reward"] = (

@@ -17,8 +17,15 @@ from coevolve.harness.check import checked, read_toml
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.patch import FACTORS
-from coevolve.harness.recipe import Recipe
-from coevolve.harness.rules import AgentRule, BacktestRule, DiagnosticRule, GateRule, SmallRule
+from coevolve.harness.recipe import Recipe, Sharding
+from coevolve.harness.rules import (
+    AgentRule,
+    BacktestRule,
+    DiagnosticRule,
+    GateRule,
+    SmallRule,
+    WatchRule,
+)
 from coevolve.harness.wording import Wording
 
 PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
@@ -155,6 +162,14 @@ class Plan(Value):
     """What trains: trl, command:PROGRAM, or one from an installed package."""
     processes: int = Field(default=1, ge=1, le=1_024)
     """That a version trains with, side by side."""
+    sharding: Sharding = "auto"
+    """Whether each holds a part of the weights only, by FSDP2: none, full, or auto, from a billion
+    parameters on."""
+    watch: WatchRule = WatchRule()
+    """When a training has gone wrong, and ends early."""
+    generator: str = "local"
+    """Who draws a checkpoint's answers outside of training: local; vllm, a server that is started
+    for it; or http://HOST/v1#MODEL, a vLLM server with the policy in it that takes adapters."""
     sandbox: Literal["", "bubblewrap", "none"] = Field(default="", exclude_if=operator.not_)
     """The wall around code that a model wrote; if empty, as the machine is set up, and a
     record does not mention it."""
@@ -169,6 +184,14 @@ class Plan(Value):
         if not factors:
             raise ValueError('name at least one, or "all"')
         return factors
+
+    @field_validator("generator")
+    @classmethod
+    def _who(cls, generator: str) -> str:
+        up = generator.startswith(("http://", "https://")) and "#" in generator
+        if not up and generator not in ("local", "vllm"):
+            raise ValueError("use local, vllm, or http://HOST/v1#MODEL")
+        return generator
 
     @model_validator(mode="after")
     def _one_target(self) -> "Plan":

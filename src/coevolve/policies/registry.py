@@ -16,6 +16,11 @@ def check_policy(name: str, domain: Domain) -> None:
     if name.startswith(ADDRESS):
         if not name.partition("#")[2]:
             raise UserError(f"'{name}' names no model; write {name}#MODEL")
+    elif name.startswith("vllm:"):
+        from coevolve.policies.vllm import named, program
+
+        if not named(name).is_up:
+            program()
     elif name.endswith(".gguf"):
         if not Path(name).is_file():
             raise UserError(f"there is no file {name}")
@@ -54,6 +59,11 @@ def get_policy(
             address, model, cache=cache, price_in=prices[0], price_out=prices[1]
         )
         return endpoint, style
+    if name.startswith("vllm:"):
+        from coevolve.policies.vllm import VllmPolicy
+
+        served = VllmPolicy(name)
+        return served, served.style(domain.name, style)
     if name.endswith(".gguf"):
         from coevolve.policies.gguf import GgufPolicy
 

@@ -24,6 +24,7 @@ from coevolve.harness.rules import BacktestRule
 from coevolve.harness.wording import Wording
 from coevolve.policies.base import Lazy, Policy, Sampling
 from coevolve.policies.registry import get_policy
+from coevolve.policies.vllm import drawn_by
 from coevolve.sandbox.bubblewrap import choose
 from coevolve.store.evaluations import Evaluation, EvaluationFolder, hash_of_tasks
 from coevolve.store.paths import Paths
@@ -169,7 +170,8 @@ def gauge_of(plan: Plan, paths: Paths | None = None, own: Domain | None = None) 
         """One checkpoint is kept in memory, the newest."""
         if name not in loaded:
             loaded.clear()
-            loaded[name] = get_policy(name, domain, plan.style, prices=plan.prices)
+            asked = drawn_by(plan.generator, name, plan.policy, domain)
+            loaded[name] = get_policy(asked, domain, plan.style, prices=plan.prices)
         return loaded[name]
 
     return Gauge(plan, domain, load, paths)

@@ -20,9 +20,11 @@ from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
 from coevolve.engines.stage import check_stage, domains_of, numbers
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import named_damage, named_failures
+from coevolve.engines.trl.fit import fit_of, gpu_gib, refuse_misfit
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
+from coevolve.engines.trl.sharding import also_on_cpus
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
@@ -89,6 +91,8 @@ class TrlEngine:
         check_stage(stage, tasks, domains)
         recorder = Recorder(domains, folder.rollouts, recorded_model(stage), rank(), stage.reward)
         last, main = folder.last(), rank() == 0
+        if stage.kind == "grpo" and (total := gpu_gib()):
+            refuse_misfit(fit_of(stage, tasks, domains), stage, total)
         loaded = load(stage.model, stage.device, training=True)
         check_rank(stage, loaded)
         for name in domains:
@@ -107,6 +111,7 @@ class TrlEngine:
             return self.close(parts, observer, began)
         with (
             quiet(),
+            also_on_cpus(),
             small_vocabulary(loaded),
             named_failures(stage, folder, loaded, turns),
             named_damage(folder),
@@ -119,9 +124,9 @@ class TrlEngine:
             with computing(loaded.model, autocast=False):
                 trainer.train(resume_from_checkpoint=str(last[1]) if last else None)
             recorder.flush()
-            if main and observer.stopped is None:
+            if observer.stopped is None:
                 self.save(trainer, parts)
-                if stage.kind == "warm":
+                if main and stage.kind == "warm":
                     folder.note_skills("after", loaded)
         return self.close(parts, observer, began)
 
@@ -229,10 +234,13 @@ class TrlEngine:
         return [(setting.name, setting.value, setting.reason) for setting in found]
 
     def save(self, trainer: Any, parts: Parts) -> None:
-        """Keep the trained weights as the stage's policy."""
-        partial = parts.folder.path / ".trained"
-        shutil.rmtree(partial, ignore_errors=True)
+        """Keep the trained weights as the stage's policy; all processes bring their part."""
+        main, partial = rank() == 0, parts.folder.path / ".trained"
+        if main:
+            shutil.rmtree(partial, ignore_errors=True)
         trainer.save_model(str(partial))
+        if not main:
+            return
         parts.folder.take_policy(partial, parts.loaded)
         shutil.rmtree(partial)
 

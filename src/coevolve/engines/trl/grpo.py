@@ -30,6 +30,7 @@ from coevolve.engines.base import Stage
 from coevolve.engines.trl.recorder import Attempt, Recorder, Scored
 from coevolve.engines.trl.revisit import Revisits
 from coevolve.engines.trl.rows import Rows
+from coevolve.engines.trl.sharding import Copy
 from coevolve.engines.trl.turns import Dialogue, last_said, play
 from coevolve.evaluation.judge import said
 from coevolve.evaluation.shape import Shaped
@@ -109,6 +110,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
+        self.copy = Copy(self.model) if self.is_fsdp_enabled and not self.use_vllm else None
         self.probes: dict[str, Tensor] = {}
         if probes.exists():
             self.probes = read_probes(probes, self.accelerator.device)
@@ -122,7 +124,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     @cached_property
     def generator(self) -> Generator:
         """Our own; where another one draws, it is never made."""
-        model = self.accelerator.unwrap_model(self.model)
+        model = self.copy.model if self.copy else self.accelerator.unwrap_model(self.model)
         made = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
         made.precision = lambda: computing(model)
         made.last_place = self.loaded.context - 1
@@ -135,9 +137,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return done
 
     @property
-    def whole(self) -> bool:
-        """Whether every process holds the whole model, as our generator needs it."""
-        return not (self.use_vllm or self.is_deepspeed_enabled or self.is_fsdp_enabled)
+    def draws(self) -> bool:
+        """Whether our own generator draws."""
+        return not self.use_vllm
 
     @property
     def first(self) -> int:
@@ -210,6 +212,8 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
         self.said = {row: [] for row in range(len(inputs))}
         self.read = [0] * len(inputs)
+        if self.copy:
+            self.copy.follow(self.model)
         self.measure_drift()
         with padding_at_once():
             batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -262,7 +266,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
     ) -> tuple[list[list[int]], list[list[float]] | None]:
         rows = self.asked(prompt_ids)
         logprobs: list[list[float]] | None
-        if self.whole:
+        if self.draws:
             answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
             tokens = [list(answer.tokens) for answer in answers]
             logprobs = [list(answer.logprobs) for answer in answers]
@@ -388,7 +392,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
         else:
             with self.accelerator.autocast():
-                found = (*rows.score(model, self.idle), None)
+                # Processes that share weights take as many passes as each other.
+                parts = {"parts": 1} if self.is_fsdp_enabled else {"idle": self.idle}
+                found = (*rows.score(model, **parts), None)
         self.scored = found[0].detach()
         return found
 

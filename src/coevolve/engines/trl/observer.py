@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
 from coevolve.engines.base import Observe, Progress, Stage
@@ -59,6 +60,9 @@ class Observer(TrainerCallback):  # type: ignore[misc]
             return
         step, now = self.step(state), time.perf_counter()
         metrics["seconds"], self.step_began = now - self.step_began, now
+        if torch.cuda.is_available():
+            metrics["memory_gib"] = torch.cuda.max_memory_allocated() / 2**30
+            torch.cuda.reset_peak_memory_stats()
         self.last = metrics
         self.stopped = self.watch.see(metrics)
         if state.is_world_process_zero:

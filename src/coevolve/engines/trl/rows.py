@@ -32,7 +32,9 @@ class Rows:
         self.solid = bool((inside == mask.bool()).all()) and bool((self.lengths > 0).all())
         """Whether every row is one stretch; truncated answers may be masked out by TRL."""
 
-    def score(self, model: Any, idle: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def score(
+        self, model: Any, idle: Tensor | None = None, parts: int = PARTS
+    ) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy at each token of the answers, zero behind them.
 
         `idle` rows are known to have no gradient, so none is prepared for them.
@@ -42,7 +44,7 @@ class Rows:
         if resting.all():  # a loss without any gradient could not be differentiated
             resting = torch.zeros_like(resting)
         order = torch.cat((order[~resting], order[resting]))
-        live, size = int((~resting).sum()), max(1, -(-len(order) // PARTS))
+        live, size = int((~resting).sum()), max(1, -(-len(order) // parts))
         if self.ids.is_cuda:
             size = max(size, LEAST // int(self.lengths.max()))
         found = []

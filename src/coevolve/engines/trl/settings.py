@@ -39,6 +39,13 @@ class Machine(NamedTuple):
     """Most turns of a rollout that tools answer."""
 
 
+def shards(stage: Stage, size: str) -> bool:
+    """Whether the processes share the weights among them."""
+    if stage.processes == 1:
+        return False
+    return stage.sharding == "full" or (stage.sharding == "auto" and size == "large")
+
+
 def save_every(stage: Stage, size: str) -> int:
     """Steps between checkpoints: a tenth of the stage, a quarter where saving takes seconds."""
     part = stage.recipe.steps // (10 if size == "small" else 4)
@@ -62,6 +69,7 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
     recipe, updates = stage.recipe, stage.updates
     at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns, machine.context)
     every = save_every(stage, machine.size)
+    large, sharded = machine.size == "large", shards(stage, machine.size)
     return [
         Setting("max_steps", recipe.steps * updates, "recipe: steps, in updates (iterations)"),
         Setting("learning_rate", recipe.learning_rate, "recipe"),
@@ -77,7 +85,10 @@ def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
         Setting("fp16", False, "needs loss scaling, which a resumed run would have to repeat"),
         Setting("use_cpu", not machine.cuda, "the device that was chosen"),
         Setting("dataloader_pin_memory", False, "rows are words, through which pinning only walks"),
-        Setting("gradient_checkpointing", machine.size == "large", "memory over time, if large"),
+        Setting("gradient_checkpointing", large and not sharded, "memory over time, if large"),
+        Setting("fsdp", sharded, "sharding: each process holds a part of the weights"),
+        Setting("fsdp_config", {"version": 2, "activation_checkpointing": large and sharded},
+                "as above, by FSDP2"),
         Setting("ddp_broadcast_buffers", False,
                 "processes may take a different number of passes, so none may wait in a pass"),
         Setting("ddp_find_unused_parameters", False, "every weight is used"),
