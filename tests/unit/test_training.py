@@ -302,10 +302,36 @@ def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:
     assert answer.within(2) == Answer([5, 6], [-0.1, -0.2], [0.1, 0.2], False)
 
 
-def test_only_our_own_generator_plays_turns(tmp_path: Path) -> None:
-    changes = stage(tmp_path, recipe={"generator": "http://127.0.0.1:1"})
-    with pytest.raises(UserError, match="cannot play tasks of several turns; use local"):
-        TrlEngine({"guessing": Guessing()}).train(changes, Guessing().tasks(4))
+@pytest.mark.parametrize("domain", [Words(), Guessing()])
+def test_another_generator_draws_in_all_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, domain: Words
+) -> None:
+    from trl import GRPOTrainer
+
+    from coevolve.engines.trl.grpo import Trainer
+    from coevolve.policies.generate import Generator
+
+    asked: list[int] = []
+
+    def drawn(self: Any, ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, Any]:
+        """In the place of vLLM: it knows token ids, and tells tokens and log-probabilities."""
+        asked.append(len(ids))
+        model = self.accelerator.unwrap_model(self.model)
+        other = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
+        answers = other.generate(ids, range(len(ids)), 12, self.temperature)
+        return [one.tokens for one in answers], [one.logprobs for one in answers]
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", drawn)
+    monkeypatch.setattr(Trainer, "draws", property(lambda _: False))
+    chosen = stage(tmp_path / "stage", recipe={"steps": 2, "max_tokens": 12})
+    TrlEngine({domain.name: domain}).train(chosen, domain.tasks(4))
+    lines = StageFolder(tmp_path / "stage").lines()
+    assert max(line["logprob_gap_max"] for line in lines) < 1e-3
+    rows = read(tmp_path / "stage" / "rollouts").to_pylist()
+    assert len(rows) == 16
+    said = [sum(turn["role"] == "assistant" for turn in row["messages"]) for row in rows]
+    assert (max(said) > 1) == isinstance(domain, Guessing)
+    assert len(asked) >= max(said)
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ def test_nan_stops_at_once(name: str, value: float) -> None:
         ({"dead": 1.0}, "100% of the groups are dead"),
         ({"length": 200.0}, "answers grew from 40 to 200"),
         ({"cut": 0.8}, "80% of the answers are cut off"),
+        ({"logprob_gap": 0.4}, "with other probabilities than are learned from"),
     ],
 )
 def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:

@@ -60,7 +60,7 @@ class Watch:
         """Every rule with what is wrong, empty where nothing is."""
         limits, first = self.limits, self.first
         found = dict.fromkeys(
-            ("entropy", "drift", "dead", "length", "reward", "cut", "unjudged"), ""
+            ("entropy", "drift", "dead", "length", "reward", "cut", "gap", "unjudged"), ""
         )
         if "entropy" in metrics and metrics["entropy"] < limits.entropy_share * first["entropy"]:
             found["entropy"] = (
@@ -91,6 +91,12 @@ class Watch:
         cut = metrics.get("cut", 0.0)
         if cut > limits.cut_share and first.get("cut", 0.0) < limits.cut_share / 2:
             found["cut"] = f"{cut:.0%} of the answers are cut off: raise max_tokens"
+        if (gap := metrics.get("logprob_gap", 0.0)) > limits.gap:
+            found["gap"] = (
+                f"tokens are drawn with other probabilities than are learned from, by {gap:.2g} "
+                f"nats per token (limit {limits.gap}): use generator = local, or one in the same "
+                "precision"
+            )
         if (unjudged := metrics.get("unjudged", 0.0)) > limits.unjudged_share:
             found["unjudged"] = (
                 f"{unjudged:.0%} of the answers could not be judged: look at the reasons of the "

@@ -133,5 +133,7 @@ class WatchRule(Value):
     0 turns it off."""
     cut_share: float = Field(default=0.5, gt=0)
     """Share of answers cut off at the limit, if the stage began with less than half of it."""
+    gap: float = Field(default=0.1, gt=0)
+    """Nats per token between the log-probabilities of who draws and of who learns."""
     unjudged_share: float = Field(default=0.1, gt=0)
     """Share of answers that the verifier broke on; above 1 turns it off."""

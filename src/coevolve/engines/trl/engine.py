@@ -154,9 +154,6 @@ class TrlEngine:
                 raise UserError("a domain with tools cannot be mixed with others in one stage")
             calls = tool_turns(turning[0], tasks) - 1
             options["environment_factory"] = environment(turning[0], tasks)
-        elif turning and stage.recipe.generator != "local":
-            named = f"generator '{stage.recipe.generator}'"
-            raise UserError(f"{named} cannot play tasks of several turns; use local")
         machine = self.machine(stage, loaded, turns, calls)
         chosen = {setting.name: setting.value for setting in settings.grpo(stage, machine)}
         trainer = Trainer(

@@ -174,9 +174,26 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             raise EngineError(self.loaded.too_long("a prompt", longest))
         rooms = [min(self.max_tokens, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
-        answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
+        if self.draws:
+            answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
+        else:
+            answers = self.served(ids)
         self.drawing_s += time.perf_counter() - began
         return [answer.within(room) for answer, room in zip(answers, rooms, strict=True)]
+
+    def served(self, ids: list[list[int]]) -> list[Answer]:
+        """Answers of vLLM, one to each prompt; it has seeds of its own."""
+        found, logprobs = super()._generate_single_turn(ids, None, {}, num_generations=1)
+        ends = set(self.eos_token_ids)
+        pairs = zip(found, logprobs or [[0.0] * len(own) for own in found], strict=True)
+        return [Answer(list(own), list(p), [], bool(own) and own[-1] in ends) for own, p in pairs]
+
+    def anyone(self, going: bool) -> bool:
+        """Whether any process goes on; where vLLM draws for all together, each waits for it."""
+        if self.draws:
+            return going
+        flag = torch.tensor([int(going)], device=self.accelerator.device)
+        return bool(self.accelerator.gather(flag).any())
 
     def play(self, prompts: list[list[dict[str, str]]], _: Any) -> dict[str, Any]:
         """TRL's rollout function, for tasks of several turns of plain text."""
