@@ -51,9 +51,9 @@ def clock(seconds: float) -> str:
 
 def show_finding(state: str, name: str, message: str) -> None:
     """What a check came to: green where that is good, red where it is bad."""
-    colour = {"pass": "green", "ok": "green", "missing": "yellow", "skip": "yellow"}.get(
-        state.strip(), "red"
-    )
+    fine, open_ = ("pass", "ok"), ("missing", "skip", "doubt")
+    word = state.strip()
+    colour = "green" if word in fine else "yellow" if word in open_ else "red"
     out.print(f"[{colour}]{state}[/]  {name}: {escape(message)}", highlight=False)
 
 

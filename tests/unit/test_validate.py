@@ -1,0 +1,185 @@
+"""Environments that are no good are found out, each for its own reason; good ones pass."""
+
+import json
+import random
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from coevolve.cli.main import app
+from coevolve.core.rollout import Outcome
+from coevolve.domains.check import Counts
+from coevolve.domains.knobs import Knob, Knobs, KnobSpace
+from coevolve.domains.registry import get_domain
+from coevolve.domains.simple import Data, SimpleDomain, tagged
+from coevolve.evaluation.validate import Aspect, climbed, overall, report, tried, validate
+from coevolve.policies.base import Completion, Prompt, Sampling
+from coevolve.policies.script import ScriptedPolicy
+
+TICK = count()
+
+
+class Sums(SimpleDomain):
+    """Two numbers to be added: as it should be."""
+
+    name = "sums"
+    summary = "numbers to be added"
+    space = KnobSpace((Knob("size", 100, 10_000, 5_000, "number", "mean of the numbers"),))
+    counts = Counts(sample=40, many=60, split=30, pushed=30)
+
+    def make(self, knobs: Knobs, rng: random.Random) -> Data:
+        one, other = (rng.randint(1, round(2 * knobs["size"])) for _ in range(2))
+        return {"one": one, "other": other, "size": (one + other) / 2}
+
+    def question(self, data: Data) -> str:
+        return f"What is {data['one']} + {data['other']}?"
+
+    def answer(self, data: Data) -> str:
+        return str(data["one"] + data["other"])
+
+
+class Leaking(Sums):
+    def question(self, data: Data) -> str:
+        return f"{super().question(data)} (<answer>{self.answer(data)}</answer>)"
+
+
+class Constant(Sums):
+    def answer(self, data: Data) -> str:
+        return "no" if data["one"] + data["other"] > 1_500 else "yes"
+
+
+class Anything(Sums):
+    """Takes whatever stands in the answer block."""
+
+    def right(self, data: Data, answer: str) -> bool:
+        return any(letter.isdecimal() for letter in answer)
+
+
+class Somewhere(Sums):
+    """Looks for the right answer anywhere in the text."""
+
+    def verify(self, task: Any, text: str, tokens: int | None = None) -> Outcome:
+        found = super().verify(task, text, tokens)
+        if found.failure and self.answer(task.data) in text and len(text) < 50_000:
+            good = f"<answer>{self.answer(task.data)}</answer>"
+            return super().verify(task, good, tokens)
+        return found
+
+
+class Moody(Sums):
+    """Another verdict at every other time."""
+
+    def verify(self, task: Any, text: str, tokens: int | None = None) -> Outcome:
+        if tagged(text) == self.answer(task.data) and next(TICK) % 5 == 0:
+            text = "<answer>-1</answer>"
+        return super().verify(task, text, tokens)
+
+
+class Broken(Sums):
+    def make(self, knobs: Knobs, rng: random.Random) -> Data:
+        raise RuntimeError("no board today")
+
+
+def found(domain: SimpleDomain) -> dict[str, Aspect]:
+    return {aspect.name: aspect for aspect in validate(domain)}
+
+
+def test_a_good_one_passes() -> None:
+    aspects = found(Sums())
+    assert overall(list(aspects.values())) == "fit", aspects
+    assert set(aspects) == {"promises", "wrong answers", "cheats", "speed", "copies"}
+
+
+@pytest.mark.parametrize(
+    ("domain", "name", "said"),
+    [
+        (Leaking(), "promises", "leak"),
+        (Constant(), "cheats", "the most frequent solution"),
+        (Anything(), "wrong answers", "taken for right"),
+        (Somewhere(), "cheats", "all tasks at once"),
+        (Moody(), "promises", "verifying twice agrees"),
+        (Broken(), "tasks", "no board today"),
+    ],
+)
+def test_bad_ones_are_found_out(domain: SimpleDomain, name: str, said: str) -> None:
+    aspect = found(domain)[name]
+    assert aspect.verdict == "unfit", aspect
+    assert said in aspect.words
+    assert aspect.fix
+
+
+class Half:
+    """Knows every other task, and guesses at some of the rest."""
+
+    name = "half"
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def answer(self, prompts: list[Prompt], sampling: Sampling) -> list[Completion]:
+        rng = random.Random(1)
+        right = [Sums().oracle(prompt.task) for prompt in prompts]  # type: ignore[arg-type]
+        return [Completion(one if rng.random() < self.share else "") for one in right]
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict", "fix"), [(0.5, "fit", ""), (0.0, "unfit", "hard"), (1.0, "unfit", "easy")]
+)
+def test_difficulty_is_that_of_the_policy(share: float, verdict: str, fix: str) -> None:
+    aspect = tried(Sums(), Half(share), "", Sampling(), 16, 4)
+    assert aspect.verdict == verdict
+    assert fix in aspect.fix
+    assert aspect.figures["rate"] == pytest.approx(share, abs=0.2)
+
+
+def test_scripts_can_be_tried() -> None:
+    lake = get_domain("lake")
+    aspect = tried(lake, ScriptedPolicy(lake, "greedy"), "", Sampling(), 16, 2)
+    assert aspect.figures["buckets"]
+
+
+def test_climbing_needs_more_than_luck() -> None:
+    rng = random.Random(0)
+    flat = [0.5 + rng.gauss(0, 0.1) for _ in range(40)]
+    assert climbed(flat).verdict == "doubtful"
+    assert climbed([one + 0.01 * step for step, one in enumerate(flat)]).verdict == "fit"
+
+
+def test_reports_have_a_hash_that_changes_with_them() -> None:
+    aspects = list(validate(Sums()))
+    one, again = (report(Sums(), 0, "", aspects, "1") for _ in range(2))
+    assert one == again
+    worse = [aspects[0]._replace(verdict="unfit"), *aspects[1:]]
+    assert report(Sums(), 0, "", worse, "1")["hash"] != one["hash"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    pytest.importorskip("datasketch", reason="data sets need the extra `data`")
+    page, rows = tmp_path / "report.html", tmp_path / "sums.jsonl"
+    with rows.open("w") as file:
+        for one in range(200):
+            asked = {"question": f"What is {one} + {7 * one}?", "answer": str(8 * one)}
+            file.write(json.dumps(asked) + "\n")
+    words = [
+        "validate",
+        f"data:{rows}",
+        "-p",
+        "oracle",
+        "-n",
+        "2",
+        "--tasks",
+        "8",
+        "--html",
+        str(page),
+    ]
+    told = CliRunner().invoke(app, [*words, "--json"])
+    facts = json.loads(told.stdout.strip().splitlines()[-1])
+    assert facts["format"] == 1
+    assert [one["name"] for one in facts["aspects"]][-1] == "difficulty"
+    assert told.exit_code == 1  # the oracle has nothing to learn
+    assert "too easy" in page.read_text()
+    refused = CliRunner().invoke(app, ["validate", "math", "--train", "5"])
+    assert refused.exit_code
