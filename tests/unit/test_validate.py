@@ -83,6 +83,15 @@ class Broken(Sums):
         raise RuntimeError("no board today")
 
 
+class Silent(Sums):
+    """Tells no solutions."""
+
+    scripts: Any = {}
+
+    def oracle(self, task: Any, style: str = "") -> str:
+        raise RuntimeError("nobody knows")
+
+
 def found(domain: SimpleDomain) -> dict[str, Aspect]:
     return {aspect.name: aspect for aspect in validate(domain)}
 
@@ -109,6 +118,14 @@ def test_bad_ones_are_found_out(domain: SimpleDomain, name: str, said: str) -> N
     assert aspect.verdict == "unfit", aspect
     assert said in aspect.words
     assert aspect.fix
+
+
+def test_where_solutions_are_not_told_the_rest_is_asked() -> None:
+    aspects = found(Silent())
+    assert {name: one.verdict for name, one in aspects.items()} == {
+        "promises": "fit",
+        "solutions": "doubtful",
+    }
 
 
 class Half:

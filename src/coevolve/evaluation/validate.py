@@ -49,6 +49,12 @@ ESSENTIAL = (
     "the prompt does not leak the solution",
 )  # fmt: skip
 """Promises without which measured gains mean nothing."""
+ORACLE = "oracle"
+SOLVED = (
+    "declarations", "the oracle earns full reward", "answers to other tasks earn little",
+    "the prompt does not leak the solution", "tasks survive a round trip",
+)  # fmt: skip
+"""Promises that only solutions can tell about."""
 FORMS = (
     re.compile(r"\\boxed\{(.*)\}"), re.compile(r"<answer>(.*?)</answer>", re.DOTALL),
     re.compile(r"```(?:python)?\n(.*?)```", re.DOTALL),
@@ -80,8 +86,12 @@ class Asked(NamedTuple):
 
 def validate(domain: Domain, seed: int = 0) -> Iterator[Aspect]:
     """Every question that needs no policy; one that cannot be asked is unfit, and says why."""
-    asked = prepared(domain, seed)
     yield from guarded({"promises": lambda: promises(domain, seed)})
+    if ORACLE not in domain.scripts:
+        words = "it tells no solutions, so that wrong answers, cheats and copies cannot be tried"
+        yield Aspect("solutions", "doubtful", words, "add a script `oracle` that knows them")
+        return
+    asked = prepared(domain, seed)
     if isinstance(asked, Aspect):
         yield asked
         return
@@ -118,6 +128,8 @@ def broke(error: Exception) -> str:
 def promises(domain: Domain, seed: int) -> Aspect:
     """The conformance suite."""
     findings = list(conformance(domain, seed))
+    if ORACLE not in domain.scripts:
+        findings = [one for one in findings if one.name not in SOLVED]
     failed = {one.name: one.message for one in findings if not one.passed}
     verdict: Verdict = "doubtful" if failed else "fit"
     if any(name in ESSENTIAL for name in failed):
