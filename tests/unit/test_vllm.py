@@ -29,7 +29,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     monkeypatch.setenv(vllm.PROGRAM, str(program))
     monkeypatch.setenv("FAKE_VLLM", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(vllm, "cache_root", lambda: tmp_path / "cache")
 
     def told(what: str) -> list[dict[str, Any]]:
         lines = (tmp_path / "log.jsonl").read_text().splitlines()
@@ -192,3 +192,23 @@ def test_plans_say_who_draws(tmp_path: Path) -> None:
         assert vllm.drawn_by(generator, name, base, lake) == found
     with pytest.raises(UserError, match=r"recipe\.lora"):
         vllm.drawn_by(up, model(tmp_path / "stage"), base, lake)
+
+
+def test_a_run_measures_through_vllm_and_trains_without_it(log: Log, tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    from coevolve.harness.plan import make_plan
+    from coevolve.loop.create import create
+    from coevolve.loop.loop import run_loop
+
+    values = {
+        "versions": 1, "engineers": ["fixed"], "generator": "vllm",
+        "recipe": {"steps": 1, "tasks": 2, "group": 2, "max_tokens": 32},
+        "target": {"dev": 8, "gate": 8, "max_tokens": 32},
+    }  # fmt: skip
+    lineage = run_loop(create(make_plan(values, "test"), tmp_path / "run"))
+    assert lineage.nodes[0].train is not None
+    starts = [line["words"][1] for line in log("start")]
+    assert len(starts) == 2  # the policy it begins with, then what was trained
+    assert starts[1].endswith("versions/00/stage/policy")
+    assert all(gone(line["pid"]) for line in log("start")[:1])
+    assert len(log("asked")) == 3 * 8

@@ -273,7 +273,10 @@ def rank_of(adapter: str) -> int:
 def end_servers() -> None:
     """End every server that was started here, as before a training that needs its memory."""
     for base in list(_servers):
-        _servers.pop(base).end()
+        server = _servers.pop(base)
+        server.end()
+        if server.own:  # a log is for those that fail
+            server.log.unlink(missing_ok=True)
 
 
 atexit.register(end_servers)
