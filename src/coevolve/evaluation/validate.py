@@ -55,10 +55,6 @@ SOLVED = (
     "the prompt does not leak the solution", "tasks survive a round trip",
 )  # fmt: skip
 """Promises that only solutions can tell about."""
-FORMS = (
-    re.compile(r"\\boxed\{(.*)\}"), re.compile(r"<answer>(.*?)</answer>", re.DOTALL),
-    re.compile(r"```(?:python)?\n(.*?)```", re.DOTALL),
-)  # fmt: skip
 NUMBER = re.compile(r"-?\d+(?:[./]\d+)?")
 Verdict = Literal["fit", "doubtful", "unfit"]
 ORDER: tuple[Verdict, ...] = ("fit", "doubtful", "unfit")
@@ -146,7 +142,11 @@ def promises(domain: Domain, seed: int) -> Aspect:
 def changed(text: str, rng: random.Random) -> str:
     """A right answer with something wrong in the part that counts: what stands in a box, between
     tags, in a block of code, or else in the last line."""
-    spans = [match.span(1) for form in FORMS for match in form.finditer(text)]
+    spans = [
+        (begin + len(opening), end)
+        for opening, closing in (("\\boxed{", "}"), ("<answer>", "</answer>"), ("```python", "```"))
+        if (begin := text.rfind(opening)) >= 0 and (end := text.rfind(closing)) > begin
+    ]
     begin, end = max(spans, default=(text.rstrip().rfind("\n") + 1, len(text)))
     return text[:begin] + wrong(text[begin:end], rng) + text[end:]
 
