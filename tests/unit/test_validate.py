@@ -171,6 +171,8 @@ def test_reports_have_a_hash_that_changes_with_them() -> None:
     assert one == again
     worse = [aspects[0]._replace(verdict="unfit"), *aspects[1:]]
     assert report(Sums(), 0, "", worse, "1")["hash"] != one["hash"]
+    broken = Broken()
+    assert report(broken, 0, "", list(validate(broken)), "1")["verdict"] == "unfit"
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -101,11 +101,9 @@ def validate(
 def difficulty(domain: "Domain", policy: str, how: choice.Settings, tasks: int) -> "Aspect":
     """What a policy makes of it."""
     from coevolve.evaluation.validate import tried
-    from coevolve.policies.base import Sampling
 
-    sampling = Sampling(temperature=1.0, max_tokens=how.max_tokens, seed=how.seed)
     with choice.opened(policy, domain, how) as (asked, style):
-        return tried(domain, asked, style, sampling, tasks, how.samples)
+        return tried(domain, asked, style, how.sampling(False), tasks, how.samples)
 
 
 def climbing(

@@ -9,6 +9,8 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +52,8 @@ ESSENTIAL = (
 )  # fmt: skip
 """Promises without which measured gains mean nothing."""
 ORACLE = "oracle"
+NO_TASKS = "tasks"
+"""The aspect that says why there are none."""
 SOLVED = (
     "declarations", "the oracle earns full reward", "answers to other tasks earn little",
     "the prompt does not leak the solution", "tasks survive a round trip",
@@ -71,7 +75,8 @@ class Aspect(NamedTuple):
     figures: Mapping[str, Any] = {}
 
 
-class Asked(NamedTuple):
+@dataclass
+class Asked:
     """What is validated."""
 
     domain: Domain
@@ -79,17 +84,26 @@ class Asked(NamedTuple):
     solutions: list[str]
     seed: int
 
+    @cached_property
+    def judged_per_s(self) -> float:
+        """Verdicts per second."""
+        few = list(zip(self.tasks, self.solutions, strict=True))[:FEW]
+        began = time.perf_counter()
+        for task, solution in few:
+            self.domain.verify(task, solution)
+        return len(few) / max(time.perf_counter() - began, 1e-9)
+
 
 def validate(domain: Domain, seed: int = 0) -> Iterator[Aspect]:
     """Every question that needs no policy; one that cannot be asked is unfit, and says why."""
     yield from guarded({"promises": lambda: promises(domain, seed)})
-    if ORACLE not in domain.scripts:
-        words = "it tells no solutions, so that wrong answers, cheats and copies cannot be tried"
-        yield Aspect("solutions", "doubtful", words, "add a script `oracle` that knows them")
-        return
     asked = prepared(domain, seed)
     if isinstance(asked, Aspect):
         yield asked
+        return
+    if ORACLE not in domain.scripts:
+        words = "it tells no solutions, so that wrong answers, cheats and copies cannot be tried"
+        yield Aspect("solutions", "doubtful", words, "add a script `oracle` that knows them")
         return
     yield from guarded({
         "wrong answers": lambda: mutants(asked),
@@ -100,13 +114,19 @@ def validate(domain: Domain, seed: int = 0) -> Iterator[Aspect]:
 
 
 def prepared(domain: Domain, seed: int) -> Asked | Aspect:
-    """Tasks and their solutions, or why there are none."""
+    """Tasks, and their solutions if they are told, or why there are none."""
     try:
-        made = domain.generate(domain.space.defaults(), TASKS, derive(seed, "tried"), Split.DEV)
-        tasks = list(made)
-        return Asked(domain, tasks, [domain.oracle(task) for task in tasks], seed)
-    except Exception as error:
-        return Aspect("tasks", "unfit", broke(error), "mend what raises this")
+        tasks = drawn(domain, seed)
+        solved = tasks if ORACLE in domain.scripts else []
+        return Asked(domain, tasks, [domain.oracle(task) for task in solved], seed)
+    except Exception as error:  # a named capture point, as below
+        return Aspect(NO_TASKS, "unfit", broke(error), "mend what raises this")
+
+
+def drawn(domain: Domain, seed: int) -> list[Task]:
+    """The tasks that answers are put to."""
+    knobs = domain.space.defaults()
+    return list(domain.generate(knobs, TASKS, derive(seed, "tried"), Split.DEV))
 
 
 def guarded(questions: Mapping[str, Callable[[], Aspect]]) -> Iterator[Aspect]:
@@ -241,7 +261,7 @@ def cheated(asked: Asked) -> Aspect:
 
 def copies(asked: Asked) -> Aspect:
     """How many held-out tasks are solved by answers to train tasks that look alike."""
-    if judging_rate(asked) < QUICK:
+    if asked.judged_per_s < QUICK:
         command = f"coevolve check {asked.domain.name} --leakage"
         return Aspect("copies", "fit", f"not asked, as verdicts take long; {command} asks")
     leaks = list(leakage(asked.domain, None, asked.seed))
@@ -264,21 +284,12 @@ def speed(asked: Asked) -> Aspect:
     knobs = asked.domain.space.defaults()
     made = len(list(asked.domain.generate(knobs, TASKS, derive(asked.seed, "speed"), Split.TRAIN)))
     making = made / max(time.perf_counter() - began, 1e-9)
-    judging = judging_rate(asked)
+    judging = asked.judged_per_s
     slow = judging < SLOW
     words = f"{making:,.0f} tasks made and {judging:,.0f} answers judged a second"
     fix = "judge several at once (`verify_all`), or cheaper" if slow else ""
     return Aspect("speed", "doubtful" if slow else "fit", words, fix,
                   {"made_per_s": making, "judged_per_s": judging})  # fmt: skip
-
-
-def judging_rate(asked: Asked) -> float:
-    """Verdicts per second."""
-    few = list(zip(asked.tasks, asked.solutions, strict=True))[:FEW]
-    began = time.perf_counter()
-    for task, solution in few:
-        asked.domain.verify(task, solution)
-    return len(few) / max(time.perf_counter() - began, 1e-9)
 
 
 def tried(
@@ -367,7 +378,7 @@ def report(
     domain: Domain, seed: int, policy: str, aspects: Sequence[Aspect], version: str
 ) -> dict[str, Any]:
     """Everything, with a hash over it: what is published can be told from what was changed."""
-    made = domain.generate(domain.space.defaults(), TASKS, derive(seed, "tried"), Split.DEV)
+    made = [] if any(one.name == NO_TASKS for one in aspects) else drawn(domain, seed)
     told = {
         "format": FORMAT,
         "coevolve": version,

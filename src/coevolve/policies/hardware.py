@@ -56,7 +56,11 @@ def is_small(model: Any) -> bool:
 
 def size_of(model: Any) -> str:
     """small, middle or large: what plans of memory and time depend on."""
-    count = parameters(model)
+    return size_by(parameters(model))
+
+
+def size_by(count: int) -> str:
+    """The same for so many parameters."""
     return "small" if count < SMALL else "middle" if count < LARGE else "large"
 
 

@@ -44,7 +44,7 @@ class Loaded(NamedTuple):
 
     def style(self, domain: str, wanted: str = "") -> str:
         """The prompt style that is wanted, or else the one that the model was taught."""
-        return style_for(domain, wanted) or self.taught.get(domain, "")
+        return style_in({"coevolve_styles": self.taught}, domain, wanted)
 
     @property
     def taught(self) -> dict[str, str]:
@@ -105,6 +105,13 @@ def style_for(domain: str, wanted: str) -> str:
     """The style that is wanted for a domain; empty if none is."""
     styles = named_styles(wanted)
     return styles.get(domain) or styles.get("", "")
+
+
+def style_in(config: Mapping[str, Any], domain: str, wanted: str = "") -> str:
+    """The style that is wanted for a domain, or else the one that a model was taught, by its
+    config."""
+    taught = config.get("coevolve_styles") or {}
+    return style_for(domain, wanted) or str(taught.get(domain, ""))
 
 
 def cache_folder() -> Path:
@@ -189,6 +196,12 @@ def base_of(adapter: Path) -> str:
         return str(json.loads(adapter.read_bytes())["base_model_name_or_path"])
     except (ValueError, TypeError, KeyError):
         return ""
+
+
+def under(folder: str) -> str:
+    """The folder itself, or that of the model that the adapter in it belongs to."""
+    adapter = Path(folder) / "adapter_config.json"
+    return find(base_of(adapter)) if adapter.is_file() else folder
 
 
 def load(name: str, device: str = "", training: bool = False) -> Loaded:

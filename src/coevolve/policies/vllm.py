@@ -29,7 +29,8 @@ from coevolve.domains.base import Domain
 from coevolve.harness.wording import Wording
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.endpoint import EndpointPolicy
-from coevolve.policies.models import base_of, find, style_for, weights_of, worded_in
+from coevolve.policies.models import find, style_in, under, weights_of, worded_in
+from coevolve.policies.registry import ADDRESS
 
 PREFIX = "vllm:"
 PROGRAM = "COEVOLVE_VLLM"
@@ -58,7 +59,7 @@ class Named(NamedTuple):
     @property
     def is_up(self) -> bool:
         """Whether somebody else has started the server."""
-        return self.base.startswith(("http://", "https://"))
+        return self.base.startswith(ADDRESS)
 
     @property
     def told(self) -> dict[str, Any]:
@@ -76,16 +77,17 @@ def named(name: str) -> Named:
     base, _, adapter = name.removeprefix(PREFIX).partition("+")
     if adapter and not (Path(adapter) / "adapter_config.json").is_file():
         raise UserError(f"{adapter} in '{name}' is no adapter: it has no adapter_config.json")
-    if base.startswith(("http://", "https://")):
+    if base.startswith(ADDRESS):
         if "#" not in base:
             raise UserError(f"'{name}' names no model; write {PREFIX}{base}#MODEL")
         return Named(base, adapter)
     found = find(base)
-    if (config := Path(found) / "adapter_config.json").is_file():
-        if adapter:
-            raise UserError(f"'{name}' has two adapters; give a model before the +")
-        return Named(find(base_of(config)), found)
-    return Named(found, adapter)
+    below = under(found)
+    if below == found:
+        return Named(found, adapter)
+    if adapter:
+        raise UserError(f"'{name}' has two adapters; give a model before the +")
+    return Named(below, found)
 
 
 def drawn_by(generator: str, name: str, base: str, domain: Domain) -> str:
@@ -104,7 +106,7 @@ def drawn_by(generator: str, name: str, base: str, domain: Domain) -> str:
     )
 
 
-def program() -> list[str]:
+def program() -> str:
     """The program that serves."""
     beside = Path(sys.executable).with_name("vllm")
     given = os.environ.get(PROGRAM, "")
@@ -115,7 +117,7 @@ def program() -> list[str]:
             f"{missing}: pip install vllm, also into an environment of its own, and set "
             f"{PROGRAM}=/that/environment/bin/vllm"
         )
-    return [found]
+    return found
 
 
 def devices() -> int:
@@ -147,7 +149,7 @@ class Server:
         self.base, self.rank = base, rank
         self.adapters: set[str] = set()
         self.process: subprocess.Popen[bytes] | None = None
-        self.own = not base.startswith(("http://", "https://"))
+        self.own = not base.startswith(ADDRESS)
         if not self.own:
             self.url, _, self.model = base.partition("#")
             return
@@ -163,7 +165,7 @@ class Server:
         self.end()
         print(f"starting vLLM for {self.base}; log: {self.log}", file=sys.stderr)
         words = [
-            *program(), "serve", self.base, "--host", "127.0.0.1", "--port", str(self.port),
+            program(), "serve", self.base, "--host", "127.0.0.1", "--port", str(self.port),
             "--served-model-name", self.model, *options(self.base, self.rank, gpus := devices()),
         ]  # fmt: skip
         own = {"VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_NO_USAGE_STATS": "1"}
@@ -310,8 +312,7 @@ class VllmPolicy(EndpointPolicy):
 
     def style(self, domain: str, wanted: str = "") -> str:
         """The prompt style that is wanted, or else the one that the model was taught."""
-        taught = self.what.told.get("coevolve_styles") or {}
-        return style_for(domain, wanted) or str(taught.get(domain, ""))
+        return style_in(self.what.told, domain, wanted)
 
     def wording(self, domain: str) -> Wording:
         """How it is to be asked about tasks of a domain."""

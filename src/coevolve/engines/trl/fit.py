@@ -6,7 +6,6 @@ shares of a layer were fitted to peaks of Qwen2.5's shapes (benchmarks/memory.py
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -19,9 +18,9 @@ from coevolve.engines.base import Stage
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.turns import plain_turns
 from coevolve.policies.generate import ROUND
-from coevolve.policies.hardware import LARGE, SMALL
+from coevolve.policies.hardware import size_by
 from coevolve.policies.local import render
-from coevolve.policies.models import PLAIN, base_of, find, style_for
+from coevolve.policies.models import PLAIN, find, style_in, under
 
 FLOAT, HALF = 4, 2
 """Bytes of a number."""
@@ -54,8 +53,7 @@ class Shape(NamedTuple):
 
     @property
     def size(self) -> str:
-        count = self.parameters
-        return "small" if count < SMALL else "middle" if count < LARGE else "large"
+        return size_by(self.parameters)
 
 
 class Fit(NamedTuple):
@@ -92,7 +90,7 @@ class Fit(NamedTuple):
 
 def shape_of(folder: str) -> Shape:
     """The shape of a model, without its weights."""
-    config = AutoConfig.from_pretrained(base(folder))
+    config = AutoConfig.from_pretrained(under(folder))
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     text = config.get_text_config()
@@ -114,12 +112,6 @@ def shape_of(folder: str) -> Shape:
         vocabulary=text.vocab_size,
         linear=sum(linear),
     )
-
-
-def base(folder: str) -> str:
-    """The folder itself, or that of the model that an adapter belongs to."""
-    adapter = Path(folder) / "adapter_config.json"
-    return find(base_of(adapter)) if adapter.is_file() else folder
 
 
 def reckon(stage: Stage, shape: Shape, prompt: int, turns: int = 1, cuda: bool = True) -> Fit:
@@ -190,10 +182,10 @@ def fit_of(stage: Stage, tasks: Sequence[Task], domains: dict[str, Domain]) -> F
     tokenizer = AutoTokenizer.from_pretrained(folder)
     if tokenizer.chat_template is None:
         tokenizer.chat_template = PLAIN
-    taught = getattr(AutoConfig.from_pretrained(base(folder)), "coevolve_styles", None) or {}
+    config = AutoConfig.from_pretrained(under(folder)).to_dict()
     lengths = [
         len(render(tokenizer, domains[task.domain].prompt(
-            task, style_for(task.domain, stage.style) or taught.get(task.domain, "")
+            task, style_in(config, task.domain, stage.style)
         )))
         for task in tasks[:PROMPTS]
     ]  # fmt: skip
