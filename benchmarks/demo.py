@@ -1,7 +1,7 @@
 """Does the engineer of the built-in demo help? Seed by seed: the gate with it, and with the tasks
 left as they were, at equal rollouts; redesigns that were kept; and time.
 
-    python benchmarks/demo.py [--seeds 5] [--folder F] [--json F]
+    python benchmarks/demo.py [--seeds 5] [--first 0] [--folder F] [--json F]
 
 Runs `coevolve run --seed N`, the same with the engineer `fixed`, and `coevolve report` of both, one
 after the other; a run that is found in the folder goes on, or is only read. Fails unless in four
@@ -38,12 +38,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="The first seed.")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp())
     rows: list[dict[str, Any]] = []
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
         with_it = ran(folder / f"seed-{seed}", seed)
         without = ran(folder / f"fixed-{seed}", seed, "--set", 'engineers=["fixed"]')
         kept = [

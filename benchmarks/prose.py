@@ -6,10 +6,14 @@ Teaches a copy of the model on lessons in every variant (`coevolve train warm`),
 and the model as it came, with every variant (`coevolve evaluate`, lessons that none has seen): mean
 share of what the best design would gain. What is found in the folder goes on, or is only read.
 Wants a GPU; `--at-once` copies are taught and asked side by side.
+
+FOLDER/paper.toml is the comparison `paper` with these copies in the engineer's seat, each asked in
+its own variant, as published and guarded: `coevolve compare FOLDER/paper.toml`.
 """
 
 import argparse
 import json
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +21,10 @@ from typing import Any
 from command import coevolve
 from rich.console import Console
 from rich.table import Table
+from tomli_w import dumps
 
 from coevolve.engineers.context import VARIANTS
+from coevolve.harness.comparison import SHIPPED
 
 MOST_TOKENS = 640
 KEEP = ("n", "mean_reward", "mean_reward_interval", "valid", "failures", "mean_prompt_tokens")
@@ -33,7 +39,19 @@ def taught(variant: str, policy: str, folder: Path, recipe: list[str]) -> str:
         "train", "warm", "-p", policy, "-d", "engineering", "--style", variant, "-o", str(stage),
         *settings,
     )  # fmt: skip
-    return str(stage / "policy")
+    return str((stage / "policy").resolve())
+
+
+def seated(policies: dict[str, str]) -> str:
+    """`paper` with an arm for every taught copy, as `published` and as `guarded`."""
+    paper = tomllib.loads(SHIPPED["paper"].read_text())
+    arms = paper["arms"]
+    arms |= {
+        f"{variant}{suffix}": {**arms[like], "engineers": [policy], "context": [variant]}
+        for suffix, like in (("", "published"), ("-guarded", "guarded"))
+        for variant, policy in policies.items()
+    }
+    return dumps(paper)
 
 
 def asked(name: str, policy: str, variant: str, count: int, folder: Path) -> dict[str, Any]:
@@ -72,7 +90,9 @@ def main() -> None:
                 ),
                 strict=True,
             )
-        ) | {UNTAUGHT: arguments.policy}
+        )
+        (folder / "paper.toml").write_text(seated(policies))
+        policies[UNTAUGHT] = arguments.policy
         pairs = [(name, variant) for name in policies for variant in variants]
         rows = list(
             pool.map(

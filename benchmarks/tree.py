@@ -1,7 +1,7 @@
 """Does the built-in tree climb? Seed by seed: what it ends with beside no training and beside its
 root, on test tasks that decided nothing; the changes that were kept; and time.
 
-    python benchmarks/tree.py [--seeds 5] [--tasks 1500] [--folder F] [--json F]
+    python benchmarks/tree.py [--seeds 5] [--first 0] [--tasks 1500] [--folder F] [--json F]
 
 Runs `coevolve evolve --seed N --at-once 2` and `coevolve final`, one after the other; a run that is
 found in the folder goes on, or is only read. Fails unless in four seeds of five the last version is
@@ -43,13 +43,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="The first seed.")
     parser.add_argument("--tasks", type=int, default=1_500)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     folder = arguments.folder or Path(tempfile.mkdtemp())
     rows = []
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
         row = climbed(folder / f"seed-{seed}", seed, arguments.tasks)
         rows.append(row)
         final = row["final"]

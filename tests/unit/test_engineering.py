@@ -30,6 +30,7 @@ from coevolve.engineering.trainee import (
     signal,
     tried,
 )
+from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.reach import apply
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.evaluation.attempts import attempts
@@ -338,6 +339,20 @@ def test_a_taught_engineer_is_asked_as_in_its_lessons(tasks):
     assert set(policy.asked) == {table.prompt(view)}
     assert proposal.patch.factor == "knobs"
     assert proposal.patch.value == pytest.approx(tasks[0].data["design"])
+
+
+def test_an_engineer_that_was_taught_prose_is_asked_as_in_its_lessons(tasks):
+    class Prose:
+        name = "prose"
+
+        def answer(self, prompts, sampling):
+            assert (sampling.json_schema, sampling.temperature) == (None, 0.0)
+            assert prompts[0].messages == DOMAIN.prompt(tasks[0], "V2")
+            return [Completion(text=DOMAIN.oracle(tasks[0], "V2"))]
+
+    engineer = ModelEngineer("prose", Prose(), ("V2",), "whole", taught=True)
+    (proposal,) = engineer.propose(view_of(tasks[0]), 0)
+    assert proposal.patch.value == pytest.approx(tasks[0].data["design"], abs=1e-4)
 
 
 def test_what_changes_hardly_anything_is_not_proposed(tasks):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from coevolve.core.errors import KnobError
 from coevolve.domains.knobs import Knob, KnobSpace
 from coevolve.domains.lake.knobs import SPACE
+from coevolve.engineers.reach import apply, evenly, worth_a_trial
 
 TOY = KnobSpace(
     (
@@ -92,3 +93,40 @@ def test_description_names_value_range_unit_and_effect():
     assert "b.share" not in text.splitlines()[-2]
     assert "The shares of kinds sum to 1" in text
     assert len(SPACE.defaults().describe()) < 5_000
+
+
+HELD = ("agents", "path_length.min", "size8.hole_ratio")
+
+
+@settings(max_examples=200)
+@given(
+    st.dictionaries(st.sampled_from([*SPACE.knobs]), st.floats(0, 1000), max_size=30),
+    st.sampled_from([0.1, 0.5, 1.0]),
+)
+def test_what_is_held_stays_whatever_is_proposed(changes, reach):
+    start = SPACE.parse({"agents2.share": 0.4, "agents5.share": 0.6})
+    held = SPACE.held(HELD, start)
+    after = apply(changes, held.project(start), reach)
+    moved = SPACE.parse(dict(after)).difference(start)
+    own = {*SPACE.groups["agents"], *HELD[1:]}
+    assert not own & moved.keys()
+    worth_a_trial(held.project(start), after)
+
+
+def test_what_is_held_is_not_offered_and_not_explored():
+    start = SPACE.parse({"agents2.share": 1})
+    held = SPACE.held(["agents", "size8.hole_ratio"], start)
+    text = held.project(start).describe()
+    assert "size8.wait_ratio" in text
+    assert not any(name in text for name in ("agents", "size8.hole_ratio"))
+    assert held.project(start).closed("agents") == []
+    explored = evenly(held.project({"size8.data_ratio": 1}, held.project(start)), [{"agents": 5}])
+    assert explored["agents2.share"] == 1
+    assert SPACE.held((), start) is SPACE
+
+
+def test_holding_what_is_no_knob_is_refused():
+    with pytest.raises(KnobError, match="unknown knob 'agent'"):
+        SPACE.held(["agent"], {})
+    with pytest.raises(KnobError, match=r"'agents2\.share' cannot be held alone: hold 'agents'"):
+        SPACE.held(["agents2.share"], {})

@@ -235,6 +235,7 @@ def test_passes_are_planned_for_whole_dialogues(tmp_path: Path) -> None:
     assert settings.passes(chosen, "small", 4096, turns=1) == (2048, 2)
     assert settings.passes(chosen, "small", 4096, turns=4) == (512, 8)
     assert settings.passes(chosen, "small", 4096, turns=4, context=1024) == (1024, 4)
+    assert settings.passes(chosen, "middle", 64, turns=1, longest=4000) == (8, 8)
     machine = settings.Machine(False, False, "small", turns=4)
     found = {setting.name: setting.value for setting in settings.grpo(chosen, machine)}
     assert found["max_completion_length"] == 4 * 256

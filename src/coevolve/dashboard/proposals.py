@@ -203,7 +203,8 @@ def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | No
     said = proposal.stop or proposal.words or (patch.hypothesis if patch else "")
     asked, idle, moved = list[Asked](), 0, list[Asked]()
     if patch and patch.factor == "knobs" and harness and record.domain:
-        incumbent = record.domain.space.project(harness.knobs)
+        space = record.domain.space.held(record.lineage.plan.hold, harness.knobs)
+        incumbent = space.project(harness.knobs)
         if after := applied(record, patch.value, incumbent):
             asked, idle, moved = projected(patch.value, incumbent, after)
             patch = patch.model_copy(update={"value": dict(after)})

@@ -10,7 +10,7 @@ Invariant: a `Knobs` value is always valid. `parse` refuses what is not, `projec
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coevolve.core.errors import KnobError
 from coevolve.core.names import did_you_mean
@@ -36,6 +36,11 @@ class Knob:
     """For a share: the bucket label, and its value, that its tasks carry."""
     harder: int = 0
     """1 if raising it makes tasks harder, -1 if easier, 0 if neither is known."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it can only have one value."""
+        return self.low == self.high
 
     @property
     def prefix(self) -> str:
@@ -182,6 +187,26 @@ class KnobSpace:
                 share = values[name] / total if total > 0 else self.knobs[name].default
                 values[name] = share
 
+    def held(self, names: Iterable[str], values: Mapping[str, float]) -> "KnobSpace":
+        """The same space with some knobs, and whole groups of shares, held at their values."""
+        held: set[str] = set()
+        for name in names:
+            if name in self.knobs and (group := self.knobs[name].group):
+                raise KnobError(f"'{name}' cannot be held alone: hold '{group}', all its shares")
+            held |= {*self.groups.get(name, [name])}
+        for name in held:
+            self.check(name, values.get(name, 0.0))
+        if not held:
+            return self
+        return KnobSpace(
+            tuple(
+                replace(knob, low=values[name], high=values[name]) if name in held else knob
+                for name, knob in self.knobs.items()
+            ),
+            self.rule,
+            self.mend,
+        )
+
     def random(self, seed: int) -> "Knobs":
         """Knobs drawn at random; shares that are zero by default stay zero."""
         rng = random.Random(derive(seed, "knobs"))
@@ -240,21 +265,26 @@ class Knobs(Mapping[str, float]):
         return [knob for knob in knobs if knob.prefix not in idle]
 
     def closed(self, group: str) -> list[str]:
-        """The shares of a group that are zero."""
-        return [name for name in self.space.groups[group] if self[name] == 0]
+        """The shares of a group that are zero, and could be opened."""
+        members = map(self.space.knobs.__getitem__, self.space.groups[group])
+        return [knob.name for knob in members if self[knob.name] == 0 and not knob.held]
 
     def describe(self, target: Mapping[str, float] | None = None) -> str:
         """The knobs as a list for a language model: value, range, unit and what each one moves;
         and what that is in the tasks of a `target`, as far as that is known."""
         lines, known = [], target or {}
         for knob in self.in_use():
+            if knob.held:
+                continue
             kind = f"share of {knob.group}" if knob.group else knob.unit
             aimed = f"; in the target {known[knob.name]:.3g}" if knob.name in known else ""
             lines.append(
                 f"- {knob.name} = {self[knob.name]:.4g} "
                 f"(from {knob.low:g} to {knob.high:g}, {kind}): {knob.moves}{aimed}"
             )
-        for group in self.space.groups:
+        for group, members in self.space.groups.items():
+            if all(self.space.knobs[name].held for name in members):
+                continue
             shut = [
                 f"{name} (in the target {known[name]:.3g})" if known.get(name) else name
                 for name in self.closed(group)

@@ -99,7 +99,7 @@ def owned(space: KnobSpace) -> dict[str, tuple[Knob, ...]]:
 
 def level(knob: Knob, value: float) -> float:
     """Where in its range a value lies, from 0 to 1."""
-    return (value - knob.low) / (knob.high - knob.low)
+    return 0.0 if knob.held else (value - knob.low) / (knob.high - knob.low)
 
 
 def difficulty(trainee: Trainee, knobs: Knobs, share: Knob) -> float:

@@ -20,8 +20,8 @@ from coevolve.engineers.context import KNOBS_CHARACTERS, compose, remark
 from coevolve.engineers.reach import edited
 from coevolve.engineers.terms import mix, terms
 from coevolve.harness.proposal import Proposal
-from coevolve.policies.base import Completion, Policy, Sampling, tokens, turns, worth
-from coevolve.policies.form import answer_json
+from coevolve.policies.base import Completion, Policy, Prompt, Sampling, tokens, turns, worth
+from coevolve.policies.form import answer_json, read_answer
 
 MOST_EDITS = 40
 
@@ -98,6 +98,7 @@ class ModelEngineer:
         budget_tokens: int = 3_000,
         sampling: Sampling | None = None,
         think: int = 0,
+        taught: bool = False,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -105,8 +106,10 @@ class ModelEngineer:
         self.answer = answer
         self.repairs = repairs
         self.budget_tokens = budget_tokens
-        self.sampling = sampling or Sampling(temperature=0.7, max_tokens=1_536)
+        self.sampling = sampling or Sampling(temperature=0.0 if taught else 0.7, max_tokens=1_536)
         self.think = think
+        self.taught = taught
+        """On lessons: it has learned its form, and is asked for its likeliest answer."""
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
@@ -126,14 +129,19 @@ class ModelEngineer:
         self, view: View, asked: Sequence[Message], sampling: Sampling
     ) -> tuple[Proposal, Sequence[Completion]]:
         """The proposal in the policy's answer, and what it took."""
-        names = tuple(knob.name for knob in view.incumbent.in_use())
-        closed = tuple(name for one in view.space.groups for name in view.incumbent.closed(one))
-        held = sampling.model_copy(update={"json_schema": schema(self.answer, names, closed)})
         form: type[WholeAnswer | EditsAnswer]
         form = WholeAnswer if self.answer == "whole" else EditsAnswer
-        said, failure, _, completions = answer_json(
-            self.policy, asked, form, held, self.repairs, think=self.think
-        )
+        completions: Sequence[Completion]
+        if self.taught:
+            completions = self.policy.answer([Prompt(tuple(asked))], sampling)
+            said, failure = read_answer(completions[0].text, form)
+        else:
+            names = tuple(knob.name for knob in view.incumbent.in_use() if not knob.held)
+            closed = tuple(name for one in view.space.groups for name in view.incumbent.closed(one))
+            held = sampling.model_copy(update={"json_schema": schema(self.answer, names, closed)})
+            said, failure, _, completions = answer_json(
+                self.policy, asked, form, held, self.repairs, think=self.think
+            )
         if said is None:
             return Proposal(failure=failure), completions
         if isinstance(said, WholeAnswer):

@@ -38,6 +38,8 @@ def evenly(knobs: Knobs, seen: Iterable[Mapping[str, Label]]) -> Knobs | None:
     space, labels, found = knobs.space, list(seen), dict[str, float]()
     for members in space.groups.values():
         own = [space.knobs[name] for name in members]
+        if all(knob.held for knob in own):
+            continue
         used = [
             place for place, knob in enumerate(own)
             if knobs[knob.name] > 0 or knob.default > 0
@@ -119,6 +121,8 @@ def factor_of(reach: float) -> float:
 
 def span(knob: Knob, reach: float) -> float:
     """How far a plain knob may move."""
+    if knob.held:
+        return 0.0
     distance = reach * (knob.high - knob.low)
     return float(max(1, math.floor(distance))) if knob.integer else distance
 
@@ -149,7 +153,7 @@ def worth_a_trial(before: Knobs, after: Knobs) -> bool:
     plain = (
         abs(after[knob.name] - before[knob.name]) / (knob.high - knob.low)
         for knob in after.in_use()
-        if not knob.group
+        if not knob.group and not knob.held
     )
     return any(moved >= LEAST for moved in (*groups, *plain))
 
@@ -161,8 +165,11 @@ def within(knobs: Knobs, centre: Knobs, reach: float) -> bool:
         for name, knob in centre.space.knobs.items()
         if not knob.group
     )
-    groups = centre.space.groups.values()
-    return plain and all(variation(m, centre, knobs) <= reach + TOLERANCE for m in groups)
+    return plain and all(
+        variation(members, centre, knobs)
+        <= (0.0 if centre.space.knobs[members[0]].held else reach) + TOLERANCE
+        for members in centre.space.groups.values()
+    )
 
 
 def nearest(centre: Knobs, values: dict[str, float], reach: float) -> Knobs:

@@ -25,12 +25,13 @@ def view_of(
 ) -> View:
     """For engineers that are to patch the parent that was diagnosed."""
     plan, harness = lineage.plan, lineage.harness(found.parent)
+    space = domain.space.held(plan.hold, harness.knobs)
     seen = explored(lineage)
     measured = {node.number: past_of(node, seen.get(node.number, ())) for node in lineage.nodes}
     parent = lineage.nodes[found.parent or 0]
     return View(
-        domain.space,
-        domain.space.project(harness.knobs),
+        space,
+        space.project(harness.knobs),
         tuple(measured[number] for number in line(lineage, found.parent)),
         {
             "round": generation - 1, "rounds": plan.versions, "steps": plan.recipe.steps,

@@ -92,6 +92,8 @@ class Plan(Value):
     """Where the first version takes the knobs from that `knobs` does not name."""
     knobs: dict[str, float] = {}
     """What the first version trains on."""
+    hold: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """Knobs, and groups of shares such as "agents", that nobody may change."""
     reward: str = OWN_REWARD
     """An expression over the domain's reward components and facts of a rollout."""
     filters: tuple[Filter, ...] = ()

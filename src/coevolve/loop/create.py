@@ -14,7 +14,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer
-from coevolve.engineers.context import modules_of
+from coevolve.engineers.context import VARIANTS, modules_of
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import THINK, ModelEngineer
 from coevolve.engineers.registry import known_engineers, make_engineer
@@ -175,7 +175,7 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     domain.space.parse(plan.target.knobs)
     if plan.target.tasks.startswith(SUITE):
         lookup("suite", plan.target.tasks.removeprefix(SUITE), domain.suites)
-    domain.space.parse(plan.knobs)
+    domain.space.held(plan.hold, domain.space.parse(plan.knobs))
     check_names(plan.reward, domain)
     plan.recipe.check(plan.processes)
     if plan.generator == "vllm":
@@ -230,6 +230,9 @@ def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary)
     think = THINK if isinstance(policy, LocalPolicy | GgufPolicy) else 0
     if not plan.only_knobs:
         return AgentEngineer(name, policy, library, plan.agent, think=think)
-    if isinstance(policy, LocalPolicy) and policy.loaded.style("engineering") == "table":
+    style = policy.loaded.style("engineering") if isinstance(policy, LocalPolicy) else ""
+    if style == "table":
         return TaughtEngineer(name, policy)
+    if style in VARIANTS:
+        return ModelEngineer(name, policy, plan.context, "whole", taught=True)
     return ModelEngineer(name, policy, plan.context, plan.answer, think=think)

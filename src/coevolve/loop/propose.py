@@ -79,7 +79,8 @@ def explore(run: Run, generation: int, parent: int | None) -> list[Rollout]:
     plan, gauge, harness = run.plan, run.gauge, run.lineage.harness(parent)
     if not plan.explores:
         return []
-    knobs = evenly(gauge.domain.space.parse(harness.knobs), (task.bucket for task in gauge.dev))
+    space = gauge.domain.space.held(plan.hold, harness.knobs)
+    knobs = evenly(space.parse(harness.knobs), (task.bucket for task in gauge.dev))
     if knobs is None:
         return []
     few = plan.backtest.model_copy(update={"tasks": plan.explore})

@@ -53,21 +53,24 @@ def save_every(stage: Stage, size: str) -> int:
 
 
 def passes(
-    stage: Stage, size: str, rollouts: int, turns: int, context: int = 1 << 31
+    stage: Stage, size: str, rollouts: int, turns: int, context: int = 1 << 31, longest: int = 0
 ) -> tuple[int, int]:
-    """(rollouts per pass, passes per step) on each process."""
+    """(rollouts per pass, passes per step) on each process; of up to `longest` tokens each, where
+    that is known."""
     own, at_once = stage.recipe.own(rollouts, stage.processes), stage.recipe.micro_batch
     if not at_once:
-        longest = min(turns * (PROMPT + stage.recipe.max_tokens), context)
+        longest = longest or min(turns * (PROMPT + stage.recipe.max_tokens), context)
         most = max(1, ROOM[size] // longest)
         at_once = max(n for n in range(1, own + 1) if own % n == 0 and n <= most)
     return at_once, own // at_once
 
 
-def common(stage: Stage, machine: Machine, rollouts: int) -> list[Setting]:
+def common(stage: Stage, machine: Machine, rollouts: int, longest: int = 0) -> list[Setting]:
     """What a warm start and GRPO share."""
     recipe, updates = stage.recipe, stage.updates
-    at_once, accumulated = passes(stage, machine.size, rollouts, machine.turns, machine.context)
+    at_once, accumulated = passes(
+        stage, machine.size, rollouts, machine.turns, machine.context, longest
+    )
     every = save_every(stage, machine.size)
     large, sharded = machine.size == "large", shards(stage, machine.size)
     return [
@@ -168,7 +171,7 @@ def need_vllm(generator: str) -> None:
 def warm(stage: Stage, machine: Machine, longest: int) -> list[Setting]:
     """Arguments of TRL's SFT trainer."""
     return [
-        *common(stage, machine, stage.recipe.tasks),
+        *common(stage, machine, stage.recipe.tasks, longest),
         Setting("max_length", longest, "the longest demonstration: none is cut"),
         Setting("packing", False, "demonstrations must not see each other"),
         Setting("dataset_kwargs", {"skip_prepare_dataset": True}, "the engine tokenises itself"),
