@@ -2,9 +2,8 @@
 
 import gc
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -19,9 +18,9 @@ from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake import sample
 from coevolve.domains.lake.board import HOLE
-from coevolve.domains.lake.compile import Table, announce
+from coevolve.domains.lake.compile import announce
 from coevolve.domains.lake.knobs import AGENTS, SIZES, SPACE
-from coevolve.domains.lake.sample import HORIZON, Batch, Draws, make_batch
+from coevolve.domains.lake.sample import Batch, Draws, make_batch
 
 CHUNK = 2_048
 """Tasks made at a time; so many are made before a worker process has begun."""
@@ -145,56 +144,72 @@ def nearest_ratios(
 
 def make_tasks(batch: Batch, seeds: list[int], split: Split) -> list[Task]:
     """Tasks from a filled batch. Its boards are certified, so nothing is checked again."""
-    blank = Task.model_construct(id="", domain="lake", split=split, seed=0, bucket={}, data={})
-    side, rows, moves = batch.rows.shape[1], batch.rows.tobytes(), batch.moves.tobytes()
+    make = maker(
+        Task.model_construct(id="", domain="lake", split=split, seed=0, bucket={}, data={})
+    )
+    longest = int(batch.lengths.max())
+    rows, moves = batch.rows.tobytes().decode(), batch.moves[:, :, :longest].tobytes().decode()
+    side = batch.rows.shape[1]
     columns = zip(
         range(len(seeds)),
         seeds,
         batch.facts.tolist(),
-        coordinates(batch.starts, batch),
-        coordinates(batch.goals, batch),
+        batch.starts.tolist(),
+        batch.goals.tolist(),
         batch.lengths.tolist(),
         batch.distances.tolist(),
         strict=True,
     )
     tasks = []
     for index, seed, facts, starts, goals, lengths, distances in columns:
-        first_row, first_move = index * side * side, index * 8 * HORIZON
+        first_row, first_move = index * side * side, index * 8 * longest
         size, agents = facts[sample.SIZE], facts[sample.AGENTS]
         cost, wait = facts[sample.COST], bool(facts[sample.WAIT])
         data: dict[str, Any] = {
             "rows": [
-                rows[first_row + r * side : first_row + r * side + size].decode()
-                for r in range(size)
+                rows[first : first + size]
+                for first in range(first_row, first_row + size * side, side)
             ],
-            "starts": starts[:agents],
-            "goals": goals[:agents],
+            "starts": [[cell // size, cell % size] for cell in starts[:agents]],
+            "goals": [[cell // size, cell % size] for cell in goals[:agents]],
             "cost": cost,
             "distances": distances[:agents],
             "needs_wait": wait,
             "plan": [
-                moves[first_move + a * HORIZON : first_move + a * HORIZON + lengths[a]].decode()
+                moves[first_move + a * longest : first_move + a * longest + lengths[a]]
                 for a in range(agents)
             ],
         }
         detour = cost - facts[sample.DISTANCE]
         bucket = bucket_of(size, agents, facts[sample.HOLES] / size**2, wait, detour)
-        task = copy(blank)
-        task.__dict__.update(id=task_id(data), seed=seed, bucket=bucket, data=data)
-        tasks.append(task)
+        tasks.append(make(id=task_id(data), seed=seed, bucket=bucket, data=data))
     return tasks
 
 
-def coordinates(cells: Table, batch: Batch) -> list[list[list[int]]]:
-    """[row, column] of every numbered cell."""
-    sizes = batch.facts[:, sample.SIZE, None]
-    found: list[list[list[int]]] = np.stack((cells // sizes, cells % sizes), axis=2).tolist()
-    return found
+def maker(blank: Task) -> Callable[..., Task]:
+    """Makes copies of a task with other values, which are not checked, in no time."""
+    common, named = dict(blank.__dict__), blank.__pydantic_fields_set__
+
+    def make(**values: Any) -> Task:
+        task = Task.__new__(Task)
+        object.__setattr__(task, "__dict__", {**common, **values})
+        object.__setattr__(task, "__pydantic_fields_set__", named)
+        object.__setattr__(task, "__pydantic_extra__", None)
+        object.__setattr__(task, "__pydantic_private__", None)
+        return task
+
+    return make
 
 
 def task_id(data: dict[str, Any]) -> str:
     """A name that follows from the board alone."""
-    board = f"{data['rows']}{data['starts']}{data['goals']}"
+    # As Python writes these lists, which it does more slowly.
+    starts, goals = (
+        ", ".join([f"[{row}, {column}]" for row, column in data[name]])
+        for name in ("starts", "goals")
+    )
+    rows = "', '".join(data["rows"])
+    board = f"['{rows}'][{starts}][{goals}]"
     return "lake-" + digest(board, size=8).hex()
 
 
