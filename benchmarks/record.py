@@ -45,6 +45,19 @@ def times(rows: list[dict[str, Any]], reference: str) -> dict[str, Any]:
     return found
 
 
+def by_kind(row: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of every kind of task that was asked for, how many there are and the rates."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in sorted(set(row["kinds"])):
+        own = [place for place, one in enumerate(row["kinds"]) if one == kind]
+        rates = {
+            name: round(sum(row[name][place] for place in own) / len(own), DIGITS)
+            for name in ("valid", "optimal")
+        }
+        found[kind] = {"n": len(own), **rates}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -55,6 +68,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found = json.loads(arguments.comparison.read_text())
     for row in found["results"]:
+        row["kinds"] = by_kind(row)
         for name in ("valid", "optimal"):
             row[name] = round(sum(row[name]) / len(row[name]), DIGITS)
         row["seconds"] = round(row["seconds"], 1)

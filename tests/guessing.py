@@ -62,10 +62,6 @@ class GuessingDomain(SimpleDomain):
     def answer(self, data: Data) -> str:
         return str(data["secret"])
 
-    @property
-    def scripts(self):
-        return {**super().scripts, "halve": lambda task, rng, style: halve(task, rng, ())}
-
     def begin(self, task):
         return Guess(self, task)
 

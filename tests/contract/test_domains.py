@@ -19,7 +19,7 @@ SLOW = dict.fromkeys(("swe", "engineering", "code"), pytest.mark.slow)
 )
 def test_conformance(name):
     findings = list(conformance(get_domain(name)))
-    assert len(findings) == 11
+    assert len(findings) == 12
     assert [finding for finding in findings if not finding.passed] == []
 
 

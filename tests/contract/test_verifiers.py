@@ -85,7 +85,7 @@ def test_a_domain_of_several_turns_is_one_too(found) -> None:
 def test_a_taskset_is_a_domain(found) -> None:
     imported = found["imported"]
     assert [check for check in imported["checks"] if not check["passed"]] == []
-    assert len(imported["checks"]) == 11
+    assert len(imported["checks"]) == 12
     assert imported["full"] == 1.5
     assert [message["role"] for message in imported["prompt"]] == ["system", "user"]
     assert imported["round_trip"]

@@ -41,7 +41,7 @@ def test_a_new_domain_is_checked_and_evaluated_unchanged(tmp_path: Path) -> None
     installed(package)
     checked = run_in(tmp_path, "check", "my_words", "--json", path=package)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert len(json.loads(checked.stdout)["checks"]) == 11
+    assert len(json.loads(checked.stdout)["checks"]) == 12
     words = [
         "evaluate",
         "-d",
@@ -74,3 +74,49 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
 
 def test_the_template_is_short() -> None:
     assert len(Path(template.__file__).read_text().splitlines()) <= 80
+
+
+def test_a_new_domain_of_several_turns(tmp_path: Path) -> None:
+    made = run_in(tmp_path, "new-domain", "cards", "--turns")
+    assert made.returncode == 0, made.stderr
+    package = tmp_path / "cards"
+    assert {one.name for one in package.iterdir()} == {
+        "cards_domain.py", "test_cards.py", "plan.toml", "pyproject.toml",
+    }  # fmt: skip
+    assert "emplate" not in (package / "cards_domain.py").read_text()
+    installed(package)
+    checked = run_in(tmp_path, "check", "cards", "--json", path=package)
+    findings = {one["name"]: one for one in json.loads(checked.stdout)["checks"]}
+    assert checked.returncode == 0, checked.stdout
+    assert "turns" in findings["episodes come to a verdict"]["message"]
+    words = ["evaluate", "-d", "cards", "-p", "halve", "--split", "dev", "--count", "20", "--json"]
+    played = run_in(tmp_path, *words, path=package)
+    assert json.loads(played.stdout)["valid"] == 1.0
+    plan = run_in(tmp_path, "run", "cards/plan.toml", "--explain", "--json", path=package)
+    assert plan.returncode == 0, plan.stderr
+
+
+def test_a_judge_for_a_data_set(tmp_path: Path) -> None:
+    rows = [{"question": f"What is {n} plus {n}?", "answer": str(2 * n)} for n in range(80)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = run_in(tmp_path, "new-domain", "letters", "--data", "rows.jsonl")
+    assert made.returncode == 0, made.stderr
+    domain = tomllib.loads((tmp_path / "letters" / "plan.toml").read_text())["domain"]
+    done = run_in(
+        tmp_path,
+        "evaluate",
+        "-d",
+        domain,
+        "-p",
+        "oracle",
+        "--split",
+        "dev",
+        "--count",
+        "5",
+        "--json",
+    )
+    assert json.loads(done.stdout)["valid"] == 1.0, done.stderr
+    both = run_in(tmp_path, "new-domain", "both", "--data", "rows.jsonl", "--turns")
+    assert (both.returncode, "give one of them" in both.stderr) == (2, True)
+    none = run_in(tmp_path, "new-domain", "none", "--data", "absent.jsonl")
+    assert (none.returncode, (tmp_path / "none").exists()) == (2, False)

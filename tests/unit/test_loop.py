@@ -123,6 +123,12 @@ def test_the_newest_version_is_handed_out_unless_an_older_one_is_clearly_ahead(
     assert lineage.best.version == handed
 
 
+def test_where_nobody_ever_proposes_anything_all_versions_are_trained(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", ENGINEERS["fixed"](), scripts=("greedy",) * 6)
+    lineage = run_loop(run)
+    assert (len(lineage.versions), run.ledger.state()) == (6, "done")
+
+
 def test_a_short_first_version_shows_what_is_wrong_before_it_costs_much(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", scripts=("prioritised",) * 3, first_steps=1)
     run_loop(run)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from coevolve.cluster.compare import Outcome
 
 FILE, PICTURE = "comparison.json", "comparison.png"
+EQUAL = 0.9
+"""Part of the greatest training below which an arm was not trained as much as others."""
 
 
 def show_shipped(as_json: bool) -> None:
@@ -91,7 +93,7 @@ def report(
         print(json.dumps(facts))
     elif rows:
         show_table(comparison, rows)
-        for line in warnings(rows):
+        for line in warnings(rows, comparison.equal):
             out.print(line, **PLAIN)
         if comparison.by:
             show_kinds(comparison, rows)
@@ -172,14 +174,30 @@ def part(
     return shown
 
 
-def warnings(rows: Sequence[Row]) -> list[str]:
-    """What fell in an arm, though something else may have risen."""
-    return [
+def warnings(rows: Sequence[Row], equal: str = "rollouts") -> list[str]:
+    """What fell in an arm, though something else may have risen; and who trained on less."""
+    fell = [
         f"beware: {row.arm}, beside {name}: {fall.words}"
         for row in rows
         for name, found in row.falls.items()
         for fall in found
     ]
+    drawn = {row.arm: trained(row, equal) for row in rows if row.arm != UNTRAINED}
+    most = max(drawn.values(), default=0.0)
+    short = [
+        f"beware: {arm} trained on {own:,.0f} {equal}, others on up to {most:,.0f}: no fair "
+        "comparison"
+        for arm, own in drawn.items()
+        if own < EQUAL * most
+    ]
+    return fell + short
+
+
+def trained(row: Row, equal: str) -> float:
+    """How much an arm has used of what arms have equally much of: probes are counted."""
+    if equal == "tokens":
+        return row.totals["train_tokens"]
+    return row.totals["train_rollouts"] + row.totals["probe_rollouts"]
 
 
 def show_kinds(comparison: Comparison, rows: list[Row]) -> None:

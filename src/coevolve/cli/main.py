@@ -15,8 +15,8 @@ from coevolve.core.exit import leave
 COMMANDS = (
     "tasks", "run", "evolve", "resume", "status", "list", "diff", "export", "fsck", "diagnose",
     "scorecard", "skills", "approve", "revise", "abort", "compare", "final", "cost", "null",
-    "gallery", "report", "serve", "train", "evaluate", "ask", "pocket", "convert", "check",
-    "validate", "domains", "new-domain", "serve-domain", "check-server", "doctor",
+    "gallery", "report", "serve", "train", "evaluate", "ask", "pocket", "small-policy", "convert",
+    "check", "validate", "domains", "new-domain", "serve-domain", "check-server", "doctor",
 )  # fmt: skip
 """In the order of the help. Each is a module of this package that has a function of the same name,
 or an `app` of several."""

@@ -5,6 +5,7 @@ It ships with the package so that anybody's domain can be held to it: `coevolve 
 """
 
 import random
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -12,11 +13,13 @@ from itertools import islice
 from operator import contains
 from typing import NamedTuple
 
+from coevolve.core.rollout import Outcome
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
 from coevolve.domains.knobs import Knob, Knobs
+from coevolve.domains.turns import TurnDomain, has_turns, turn_limit
 
 GARBAGE = (
     "",
@@ -89,6 +92,7 @@ def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
             "verifying twice agrees": lambda: verify_twice(domain, tasks()),
             "the prompt does not leak the solution": lambda: no_leak(domain, tasks()),
             "tasks survive a round trip": lambda: round_trip(domain, tasks()),
+            "episodes come to a verdict": lambda: episodes(domain, tasks()),
             "random and projected knobs are valid": lambda: knobs_valid(domain, seed),
             "every knob moves its statistic": lambda: knobs_move(domain, seed),
         }
@@ -103,7 +107,9 @@ def examined(checks: Mapping[str, Callable[[], str]]) -> Iterator[Finding]:
         except Failure as failure:
             yield Finding(name, False, str(failure))
         except Exception as error:  # the capture point of a suite: what breaks is a finding
-            yield Finding(name, False, f"raised {type(error).__name__}: {error}")
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            told = f"{type(error).__name__}: {error}, in {where.filename}, line {where.lineno}"
+            yield Finding(name, False, f"raised {told}")
 
 
 def expect(holds: bool, message: str) -> None:
@@ -239,6 +245,49 @@ def round_trip(domain: Domain, tasks: list[Task]) -> str:
             f"task {task.id}: after a round trip its solution is no longer optimal",
         )
     return f"{len(tasks[:20])} tasks"
+
+
+def episodes(domain: Domain, tasks: list[Task]) -> str:
+    """Of a domain whose tasks take several turns: played with the oracle's answer, and without."""
+    if not has_turns(domain):
+        return "one turn each"
+    turns, tools = getattr(domain, "turns", None), getattr(domain, "tools", None)
+    expect(
+        isinstance(turns, int) and turns > 0,
+        f"it has `begin`, but turns = {turns!r}: say how many turns a policy may take at most",
+    )
+    expect(
+        isinstance(tools, tuple),
+        f"it has `begin`, but tools = {tools!r}: name the methods of an episode that a policy may "
+        "call, or () where it speaks in plain text",
+    )
+    few, others = tasks[:3], tasks[1:4]
+    took = [
+        played(domain, task, text)
+        for task, other in zip(few, others, strict=False)
+        for text in ("0", domain.oracle(other), domain.oracle(task))
+    ]
+    return f"{len(took)} episodes of up to {max(took, default=0)} turns"
+
+
+def played(domain: TurnDomain, task: Task, text: str) -> int:
+    """Turns until an episode is over in which the same is said again and again."""
+    episode, limit = domain.begin(task), turn_limit(domain, task)
+    for name in domain.tools:
+        expect(callable(getattr(episode, name, None)), f"its episodes have no tool '{name}'")
+    turns = 0
+    heard: str | None = ""
+    while turns < limit and heard is not None:
+        turns, heard = turns + 1, episode.reply(text)
+        wanted = heard is None or isinstance(heard, str)
+        expect(wanted, f"`reply` gave {heard!r:.60}: text, or None at the end")
+    found = episode.outcome(text)
+    expect(isinstance(found, Outcome), f"`outcome` gave {found!r:.60}, no Outcome")
+    expect(
+        found.valid if found.failure is None else found.failure in domain.failures,
+        f"task {task.id}: an episode ended with valid = {found.valid}, failure = {found.failure!r}",
+    )
+    return turns
 
 
 def knobs_valid(domain: Domain, seed: int) -> str:

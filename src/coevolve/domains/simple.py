@@ -21,6 +21,7 @@ from coevolve.core.thought import spoken
 from coevolve.domains.base import Script, Statistic, mean
 from coevolve.domains.chunks import in_chunks
 from coevolve.domains.knobs import Knobs, KnobSpace
+from coevolve.domains.turns import Player
 from coevolve.harness.reward import SHORT_TOKENS
 
 Data = dict[str, Any]
@@ -127,7 +128,9 @@ class SimpleDomain:
 
     @property
     def scripts(self) -> Mapping[str, Script]:
-        return {"oracle": self.scripted_oracle, "silent": silent}
+        players: Mapping[str, Player] = getattr(self, "players", {})
+        first = {name: partial(first_turn, player) for name, player in players.items()}
+        return {"oracle": self.scripted_oracle, "silent": silent, **first}
 
     def scripted_oracle(self, task: Task, _rng: random.Random, style: str) -> str:
         return self.oracle(task, style)
@@ -225,6 +228,11 @@ class SimpleDomain:
             check_split(self.fingerprint(task), given.split, given.id)
             return task.model_copy(update={"id": given.id, "seed": given.seed})
         return task.model_copy(update={"id": str(data["id"])}) if data.get("id") else task
+
+
+def first_turn(player: Player, task: Task, rng: random.Random, _style: str) -> str:
+    """What a player says who has heard nothing yet."""
+    return player(task, rng, ())
 
 
 def silent(_task: Task, _rng: random.Random, _style: str) -> str:

@@ -34,7 +34,7 @@ from coevolve.store.phases import Best, Check
 CHECK_AFTER, ROLL_BACK_AFTER = 3, 6
 """Failures in a row after which the measurement is checked, and an older version is grown from."""
 MOST_VAIN = 3
-"""Generations in a row without anything to try, after which the run waits for better days."""
+"""Generations in a row without anything to train, after which the run waits for better days."""
 
 
 def run_loop(run: Run) -> Lineage:

@@ -121,7 +121,9 @@ def propose(
         always = bool(run.plan.asks_after) and run.lineage.failures >= run.plan.asks_after
         note = approve(run, place, "design", question, always)
         if not note:
-            run.vain = 0 if designs or not fresh else run.vain + 1
+            # From the parent, every generation trains a version, whoever has nothing to say.
+            idle = fresh and not designs and run.plan.start_from == "base"
+            run.vain = run.vain + 1 if idle else 0
             if not designs:
                 check_going(run)
             return designs, refused

@@ -26,7 +26,8 @@ HEAD_WIDTH = 16
 MOST_TOKENS = 1024
 """Positions, for prompt and answer together."""
 PHRASE = re.compile(r"[^0-9\n]+\n?|\n{2,}")
-PAD, END, ANSWER = "<pad>", "<end>", "<answer>"
+PAD, END, ANSWER = "<|pad|>", "<|end|>", "<|answer|>"
+"""Tokens that stand in no text of a domain."""
 CHAT_TEMPLATE = "{{ messages | map(attribute='content') | join('\n') }}" + ANSWER
 
 
