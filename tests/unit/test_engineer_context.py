@@ -25,6 +25,7 @@ from coevolve.harness.patch import Patch
 from coevolve.harness.plan import Objective
 from coevolve.harness.rules import BacktestRule, Bets, GateRule
 from coevolve.policies.base import Completion
+from coevolve.store.cells import Cell
 
 RATES = {3: 0.9, 8: 0.4, 10: 0.05}
 ALL = tuple(MODULES)
@@ -65,7 +66,9 @@ def test_failures_are_shown_with_counts_and_the_worst_first():
 
 def test_attempts_at_one_task_make_no_interval_narrower():
     several = view(finished(dev=(cell({"size": 3}, 200, 400, groups=100),)))
-    assert "200 of 400 = 50.0 % (95 % interval 40.4 to 59.6)" in compose(["F"], several)
+    assert "200 of 400 answers to 100 tasks = 50.0 % (95 % interval 40.4 to 59.6)" in compose(
+        ["F"], several
+    )
 
 
 def test_failures_come_with_what_training_saw():
@@ -360,9 +363,10 @@ def test_a_model_is_shown_evidence_knobs_form_and_note():
     assert schema["properties"].keys() == {"explanation", "edits"}
     names = schema["$defs"]["Edit"]["properties"]["knob"]["enum"]
     assert "size8.hole_ratio" in names
-    assert all(
-        f"- {name} = " in text or f" {name}," in text or f" {name}." in text for name in names
-    )
+    told = [name for name in names if f"- {name} = " in text or f" {name}" in text]
+    within = {f"size{size}.data_ratio" for size in range(12, 32)}
+    assert {*names} - {*told} == within | {f"agents{count}.share" for count in range(4, 8)}
+    assert "size11.data_ratio to size32.data_ratio" in text
     assert "size12.data_ratio" in names
     assert "size12.hole_ratio" not in names
 
@@ -428,3 +432,42 @@ def test_seeds_of_rounds_differ():
         engineer.propose(seen, 1)
     seeds = [sampling.seed for _, sampling in policy.asked]
     assert seeds[0] == seeds[1] != seeds[2]
+
+
+def test_engineers_are_told_what_a_strong_model_missed():
+    """Two versions with their bets, kinds of dev from version to version, what failures mean, and
+    training beside dev for the same kind."""
+
+    def dev(valid):
+        return tuple(
+            Cell(
+                labels={"agents": size - 1, "size": size}, n=20, valid=valid, optimal=0,
+                reward=0.0, failures={"hole": 20 - valid}, groups=10,
+            )
+            for size in (3, 4)
+        )  # fmt: skip
+
+    trained = Cell(labels={"agents": 3, "size": 4}, n=80, valid=40, optimal=0, reward=0.0,
+                   groups=10, dead=3)  # fmt: skip
+    seen = view(
+        finished(dev=dev(4), train=(trained,)),
+        finished(1, SPACE.project({"path_length.max": 1000, "path_length.min": 4}), dev=dev(9),
+                 train=(trained,), bet="passes: more with chance 96%"),
+        training={"round": 1, "rounds": 3, "steps": 5,
+                  "reward": {"formula": "(valid + tidy) / 2", "tidy": "1 if tidy", "length": "no"}},
+        meanings={"hole": "an agent enters a hole", "goal": "ends elsewhere"},
+        reach=1,
+    )  # fmt: skip
+    text = compose(["V6"], seen)
+    for part in (
+        "40 answers to 20 tasks", "(hole: an agent enters a hole)", "passes: more with chance 96%",
+        "Valid on dev after versions 0, 1: size 3: 4, 9 of 20; size 4: 4, 9 of 20; agents 2: 4, 9",
+        "size 4, agents 3: 9 of 20 valid, 0 optimal (hole 11); in training 40 of 80 valid, 7 of 10",
+        "Rounds done: 2 of 3, with 5 steps each. The next is the last.",
+        "(valid + tidy) / 2 (tidy: 1 if tidy)\n",
+    ):  # fmt: skip
+        assert part in text, part
+    assert "anywhere in their ranges" in terms(seen)
+    asked = messages(seen, ("V6",))[1].content
+    assert "size11.data_ratio to size32.data_ratio" in asked
+    assert "go 30% of a knob's" in asked

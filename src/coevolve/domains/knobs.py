@@ -277,7 +277,8 @@ class Knobs(Mapping[str, float]):
             if knob.held:
                 continue
             kind = f"share of {knob.group}" if knob.group else knob.unit
-            aimed = f"; in the target {known[knob.name]:.3g}" if knob.name in known else ""
+            mean = "" if knob.group else " on average"
+            aimed = f"; in the target {known[knob.name]:.3g}{mean}" if knob.name in known else ""
             lines.append(
                 f"- {knob.name} = {self[knob.name]:.4g} "
                 f"(from {knob.low:g} to {knob.high:g}, {kind}): {knob.moves}{aimed}"
@@ -285,10 +286,31 @@ class Knobs(Mapping[str, float]):
         for group, members in self.space.groups.items():
             if all(self.space.knobs[name].held for name in members):
                 continue
-            shut = [
-                f"{name} (in the target {known[name]:.3g})" if known.get(name) else name
-                for name in self.closed(group)
-            ]
+            shut = in_runs(self.closed(group), members, known)
             closed = f" Closed (0) now, and may be opened: {', '.join(shut)}."
             lines.append(f"The shares of {group} sum to 1.{closed if shut else ''}")
         return "\n".join(lines)
+
+
+def in_runs(names: list[str], order: list[str], known: Mapping[str, float]) -> list[str]:
+    """Names with what is known of them; of three and more that follow one another, and of which
+    nothing is known, the first and the last."""
+    found: list[list[str]] = []
+    places = {name: place for place, name in enumerate(order)}
+    for name in names:
+        last = found[-1][-1] if found else None
+        plain = not known.get(name)
+        if last and plain and not known.get(last) and places[name] == places[last] + 1:
+            found[-1].append(name)
+        else:
+            found.append([name])
+    told = []
+    for run in found:
+        if len(run) > 2:
+            told.append(f"{run[0]} to {run[-1]}")
+        else:
+            told += [
+                f"{name} (in the target {known[name]:.3g})" if known.get(name) else name
+                for name in run
+            ]
+    return told

@@ -46,6 +46,8 @@ class Past(Value):
     engineer: str = ""
     explanation: str = ""
     """What the engineer said when it proposed these knobs."""
+    bet: str = ""
+    """What the backtest of its knobs said, in words."""
     verdict: Literal["kept", "reverted"] = "kept"
     """What became of it."""
     why: str = ""
@@ -145,6 +147,8 @@ class View(NamedTuple):
         "words": "there is no backtest"
     }
     """What a patch of a version would do to stored rollouts."""
+    meanings: Mapping[str, str] = {}
+    """What the domain's failure classes mean."""
     standing: Standing | None = None
     notebooks: Mapping[str, Sequence[str]] = {}
     """By engineer: what it asked, noted and proposed before, and what became of that."""

@@ -54,7 +54,7 @@ def breakdown(view: View, budget: int) -> str:
     tasks = "dev" if on_dev else "training"
     heading = f"Results of version {finished.number} on {tasks} tasks:\n"
     budget -= len(heading) + 8
-    lines = [*since(view, finished), *overall(everything)]
+    lines = [*since(view, finished), *overall(everything), *meant(view, everything)]
     if on_dev and (train := pooled(finished.train)).n:
         lines.append(f"In training: {counted(train)}.")
     found = {label: kinds(view, finished, label) for label in labels_of(view, finished)}
@@ -62,13 +62,15 @@ def breakdown(view: View, budget: int) -> str:
     left.sort(key=lambda label: 0 if steering(view, label) else len(found[label]))
     labels = list(left)
     while left:
-        added = ["", f"By {left[0]}:", *table(left[0], found[left[0]])]
+        steered = bool(steering(view, left[0]))
+        added = ["", f"By {left[0]}:", *table(left[0], found[left[0]], steered)]
         if size(lines) + size(added) > budget - 100:
             lines += ["", f"(Left out: by {', '.join(left)})"]
             break
         lines += added
         left.pop(0)
-    if combined := rows(cells, labels, budget - size(lines) - 100):
+    trained = finished.train if on_dev else ()
+    if combined := rows(cells, labels, budget - size(lines) - 100, trained):
         lines += ["", *combined]
     return heading + fenced("\n".join(lines), budget)
 
@@ -160,19 +162,21 @@ def carrying(cells: Iterable[Cell], *labels: str) -> list[Cell]:
     return [cell for cell in cells if all(name in cell.labels for name in labels)]
 
 
-def table(label: str, found: Sequence[Kind]) -> list[str]:
+def table(label: str, found: Sequence[Kind], steered: bool) -> list[str]:
     """One row for each kind; columns that would be empty are left out."""
     columns = {
         label: [one.name for one in found],
-        "training now": [shown(one.share) for one in found],
+        "share now" if steered else "share in training": [shown(one.share) for one in found],
         "target": [shown(one.target) for one in found],
         "dev valid": [rate(one.dev) for one in found],
         "dev optimal": [f"{one.dev.optimal}" if one.dev.n else "" for one in found],
         "training valid": [rate(one.train) for one in found],
         "live groups": [live(one.train) for one in found],
-        "explored valid": [rate(one.explored) for one in found],
+        "tried beside training, valid": [rate(one.explored) for one in found],
         "failures on dev": [failures(one.dev) for one in found],
-        "failures in training": [failures(one.train) if not one.dev.n else "" for one in found],
+        "failures in training, where dev has none": [
+            failures(one.train) if not one.dev.n else "" for one in found
+        ],
     }
     used = {name: texts for name, texts in columns.items() if any(texts)}
     lines = [list(used), *map(list, zip(*used.values(), strict=True))]
@@ -195,11 +199,18 @@ def overall(cell: Cell) -> list[str]:
     lines = []
     for name, successes in (("valid", cell.valid), ("optimal", cell.optimal)):
         rate = cautious(successes, cell.n, cell.tasks)
+        each = "" if cell.tasks == cell.n else f" answers to {cell.tasks} tasks"
         lines.append(
-            f"- {name}: {successes} of {cell.n} = {100 * successes / cell.n:.1f} % "
+            f"- {name}: {successes} of {cell.n}{each} = {100 * successes / cell.n:.1f} % "
             f"(95 % interval {100 * rate.low:.1f} to {100 * rate.high:.1f})"
         )
     return [*lines, f"- failures: {failures(cell) or 'none'}"]
+
+
+def meant(view: View, cell: Cell) -> list[str]:
+    """What the failures are that were seen."""
+    told = [f"{name}: {view.meanings[name]}" for name in cell.failures if name in view.meanings]
+    return [f"  ({'; '.join(sorted(told))})"] if told else []
 
 
 def failures(cell: Cell) -> str:
@@ -207,16 +218,19 @@ def failures(cell: Cell) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts)
 
 
-def row(cell: Cell) -> str:
+def row(cell: Cell, train: Cell | None) -> str:
     names = ", ".join(f"{name} {value}" for name, value in cell.labels.items())
-    dead = f", {cell.dead} of {cell.groups} groups dead" if cell.groups else ""
     failed = f" ({failures(cell)})" if cell.failures else ""
-    return f"- {names}: {cell.valid} of {cell.n} valid, {cell.optimal} optimal{dead}{failed}"
+    alive = f", {live(train)} groups live" if train and train.groups else ""
+    beside = f"; in training {rate(train)} valid{alive}" if train else ""
+    return f"- {names}: {cell.valid} of {cell.n} valid, {cell.optimal} optimal{failed}{beside}"
 
 
-def rows(cells: Iterable[Cell], labels: list[str], budget: int) -> list[str]:
+def rows(
+    cells: Iterable[Cell], labels: list[str], budget: int, trained: Iterable[Cell] = ()
+) -> list[str]:
     """Combinations of labels with most failures first; coarser where rows would be too thin, and
-    without those that are."""
+    without those that are. Beside them, what was `trained` of the same kind."""
     cells = list(cells)
     labels = [
         name for name in labels
@@ -234,11 +248,13 @@ def rows(cells: Iterable[Cell], labels: list[str], budget: int) -> list[str]:
     worst = sorted(thick, key=lambda cell: (cell.valid - cell.n, cell.rate))
     lines = [f"By {' x '.join(used)}, most failures first:"]
     length = len(lines[0])
+    alike = {str(one.labels): one for one in merged(carrying(trained, *used), used)}
     for cell in worst:
-        length += len(row(cell)) + 1
+        told = row(cell, alike.get(str(cell.labels)))
+        length += len(told) + 1
         if length > budget:
             break
-        lines.append(row(cell))
+        lines.append(told)
     rest = len(found) - len(lines) + 1
     left = total - sum(cell.n for cell in worst[: len(lines) - 1])
     return [*lines, f"({rest} more rows with {left} rollouts left out)"] if rest else lines

@@ -5,6 +5,7 @@ view into text about one thing, within a budget of characters. Invariant: the wh
 budget, no module is crowded out by another, and outside of fences stand our own words only.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ from coevolve.core.fence import cut, fenced
 from coevolve.core.names import lookup
 from coevolve.domains.knobs import Knobs
 from coevolve.engineers.base import Past, Refused, View
-from coevolve.engineers.breakdown import breakdown, failures, reason
+from coevolve.engineers.breakdown import among, breakdown, failures, labels_of, rate, reason
 from coevolve.engineers.cases import choose_cases
 from coevolve.engineers.signals import counted, standing
+from coevolve.evaluation.tally import str_key
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.recipe import Recipe
 from coevolve.store.cells import pooled
@@ -40,7 +42,10 @@ How to choose the next tasks:
 - So give more room to tasks solved between about 20 % and 80 % of the time. Take room from tasks
   that are nearly always solved, but keep some of them, or they are forgotten.
 - Do not pile into tasks that are never solved: back off, and make them easier until some succeed.
-- Change little at a time, and leave alone what works. Trust a rate only as far as its n allows."""
+- Change few things, each by enough to show, and leave alone what works. If nothing looks clearly
+  better, change nothing. Trust a rate only as far as its n allows.
+- Where most groups are live and dev does not rise, more live groups will not help: ask which
+  failures are left, and choose tasks that train what they lack."""
 
 
 def guideline(view: View, budget: int) -> str:
@@ -61,8 +66,30 @@ def history(view: View, budget: int, default: bool = True) -> str:
     told = newest(refused, budget // 3, "proposals")
     if told:
         told.insert(0, "Proposed and refused:")
-    kept = newest(texts, budget - sum(map(len, told)), "versions")
-    return under("Versions so far", "\n".join([*kept, *told]), budget)
+    course = by_version(view)[: budget // 4]
+    kept = newest(texts, budget - sum(map(len, told)) - len(course), "versions")
+    return under("Versions so far", "\n".join(filter(None, [*kept, course, *told])), budget)
+
+
+def by_version(view: View) -> str:
+    """What became of every kind of dev task that a share steers, from version to version."""
+    tried = [one for one in view.history if one.dev]
+    if len(tried) < 2:
+        return ""
+    names = {knob.label[0] for knob in view.space.knobs.values() if knob.label}
+    lines = []
+    for label in (name for name in labels_of(view, tried[-1]) if name in names):
+        values = sorted({cell.labels[label] for cell in tried[-1].dev if label in cell.labels},
+                        key=str_key)  # fmt: skip
+        cells = {value: [pooled(among(one.dev, label, [value])) for one in tried]
+                 for value in values}  # fmt: skip
+        lines += [
+            f"{label} {value}: {', '.join(str(cell.valid) for cell in found)} of {found[-1].n}"
+            for value, found in cells.items()
+            if len({cell.n for cell in found}) == 1
+        ]
+    numbers = ", ".join(str(one.number) for one in tried)
+    return f"Valid on dev after versions {numbers}: {'; '.join(lines)}" if lines else ""
 
 
 def under(heading: str, text: str, budget: int) -> str:
@@ -87,22 +114,29 @@ def past(view: View, finished: Past, before: Past | None, untold: bool = False) 
     if untold:
         values = "the start, before any change"
     elif before is None:
-        values = ", ".join(f"{k.name} = {knobs[k.name]:.3g}" for k in knobs.in_use())
+        values = ", ".join(f"{k.name} = {brief(knobs[k.name])}" for k in knobs.in_use())
     else:
         values = differences(view.space.project(before.knobs), knobs)
     dev = pooled(finished.dev)
     failed = f"; failures: {failures(dev)}" if dev.failures else ""
     became = "taken back" + reason(finished) if finished.verdict == "reverted" else "kept"
     trained = f"in training {counted(pooled(finished.train))}; " if finished.train else ""
-    result = f"{trained}on dev {counted(dev)}, {dev.optimal} optimal{failed}; {became}"
-    return f"- version {finished.number}: {values or 'no change'}\n  result: {result}"
+    # Whether groups of dev are dead tells little: they have other sizes than those of training.
+    on_dev = f"on dev {rate(dev)} valid, {dev.optimal} optimal{failed}" if dev.n else ""
+    result = f"{trained}{on_dev}; {became}"
+    bet = f"\n  {cut(finished.bet, REFUSED_CHARACTERS)}" if finished.bet else ""
+    return f"- version {finished.number}: {values or 'no change'}{bet}\n  result: {result}"
 
 
 def differences(before: Knobs, after: Knobs) -> str:
     """What changed, without knobs that are idle before and after."""
     used = {knob.name for knobs in (before, after) for knob in knobs.in_use()}
     changes = {name: one for name, one in after.difference(before).items() if name in used}
-    return ", ".join(f"{name} {old:.3g} → {new:.3g}" for name, (old, new) in changes.items())
+    return ", ".join(f"{name} {brief(old)} → {brief(new)}" for name, (old, new) in changes.items())
+
+
+def brief(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
 
 
 def refusal(view: View, one: Refused) -> str:
@@ -150,11 +184,17 @@ def bookkeeping(view: View, budget: int) -> str:
     done = 1 + view.training.get("round", view.last.number)
     of = "" if rounds is None else f" of {rounds}"
     each = "" if steps is None else f", with {steps} steps each"
-    lines = [f"Rounds done: {done}{of}{each}{unusual(view)}."]
+    last = " The next is the last." if rounds is not None and done + 1 == rounds else ""
+    lines = [f"Rounds done: {done}{of}{each}{unusual(view)}.{last}"]
     if reward := view.training.get("reward"):
-        parts = "; ".join(f"{name}: {text}" for name, text in reward.items() if name != FORMULA)
-        own = reward.get(FORMULA, OWN_REWARD) == OWN_REWARD
-        made = "the domain's own" if own else reward[FORMULA]
+        formula = reward.get(FORMULA, OWN_REWARD)
+        own = formula == OWN_REWARD
+        parts = "; ".join(
+            f"{name}: {text}"
+            for name, text in reward.items()
+            if name != FORMULA and (own or re.search(rf"\b{re.escape(name)}\b", formula))
+        )
+        made = "the domain's own" if own else formula
         lines.append(under("Reward", f"{made}{f' ({parts})' if parts else ''}", budget))
     if most := view.training.get("recipe", {}).get("max_tokens"):
         lines.append(f"Answers are cut off after {int(most)} tokens.")

@@ -17,7 +17,7 @@ from coevolve.core.seeds import derive
 from coevolve.domains.knobs import KnobSpace
 from coevolve.engineers.base import Edit, View, change_knobs
 from coevolve.engineers.context import KNOBS_CHARACTERS, compose, remark
-from coevolve.engineers.reach import edited
+from coevolve.engineers.reach import STEP, edited, factor_of
 from coevolve.engineers.terms import mix, terms
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import Completion, Policy, Prompt, Sampling, tokens, turns, worth
@@ -35,9 +35,10 @@ EDITS = """\
 Answer with exactly one JSON object and nothing else, of this form:
 {"explanation": "<why, with the numbers that decided it, at most 600 characters>",
  "edits": [{"knob": "<name from the list>", "action": "<raise, lower or set>", "value": <number>}]}
-At most 40 edits. `raise` and `lower` go one step and need no value; `set` needs one. The other
-shares of a group make room for one that you change. Knobs without an edit stay as they are; no
-edits at all means that nothing changes."""
+At most 40 edits. `set` needs a value; `raise` and `lower` need none, and go {step} of a knob's
+range, or make a share {factor} times as large or small. The other shares of a group make room for
+one that you change. Knobs without an edit stay as they are; no edits at all means that nothing
+changes."""
 
 WHOLE = """\
 Answer with exactly one JSON object and nothing else, of this form:
@@ -164,12 +165,18 @@ def messages(
         compose(context, view, budget_tokens),
         f"The knobs now:\n{fenced(view.incumbent.describe(mix(view)), KNOBS_CHARACTERS)}",
         *remark(view),
-        WHOLE if form == "whole" else EDITS,
+        WHOLE if form == "whole" else stepped(view.reach),
     ]
     return (
         Message(role="system", content=ROLE),
         Message(role="user", content="\n\n".join(parts)),
     )
+
+
+def stepped(reach: float) -> str:
+    """How to answer with edits, and how far a step goes."""
+    part = min(reach, STEP)
+    return EDITS.replace("{step}", f"{part:.0%}").replace("{factor}", f"{factor_of(part):.2g}")
 
 
 def unknown(space: KnobSpace, names: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ from coevolve.harness.rules import BacktestRule
 BETS = {
     "signal": "how much rewards differ within groups of answers to fresh tasks",
     "need": (
-        "how much rewards differ within groups of answers to fresh tasks, each weighed by how much "
-        "of dev fails that is like it"
+        "what there is to learn from fresh tasks of it (how much rewards differ within groups of "
+        "answers), for every kind of dev task weighed by how much of that kind fails, and by "
+        "likeness: every label that differs, and every step between numbers, halves it"
     ),
     "gradient": "how far learning from answers to fresh tasks moves weights towards better ones",
     "replay": "how much likelier a short training makes the good answers to dev tasks",
@@ -22,9 +23,17 @@ def terms(view: View) -> str:
     lines = [
         "- Training tasks are made from the knobs. Dev tasks are drawn from the target, as are the "
         "tasks that decide, which nobody sees: only what becomes better there counts.",
-        f"- Knobs may move by {view.reach:.2g} at most: a number by that part of its range, and of "
-        "a group of shares that much may change hands. What goes further is cut back.",
+        "- Knobs may move to anywhere in their ranges at once."
+        if view.reach >= 1
+        else f"- Knobs may move by {view.reach:.2g} at most: a number by that part of its range, "
+        "and of a group of shares that much may change hands. What goes further is cut back.",
     ]
+    if view.standing:
+        lines.append(
+            "- Training goes on from the weights of the last version that was kept."
+            if view.standing.goes_on
+            else "- Every version is trained from the same first weights."
+        )
     if view.acceptance:
         lines[1:1] = [counts(view.acceptance)]
         lines += [probed(view.acceptance.backtest), judged(view.acceptance)]
@@ -49,8 +58,9 @@ def probed(rule: BacktestRule) -> str:
     return (
         f"- A proposal of knobs is tested before it is trained, by {BETS[rule.by]}: it is "
         "refused, and the knobs stay, unless it is worth more than the knobs now with a chance of "
-        f"{rule.confidence:.0%} ({rule.tasks} tasks, {rule.samples} answers each), and "
-        f"{rule.least_alive:.0%} of its groups are live, that is, their rewards differ."
+        f"{rule.confidence:.0%} ({rule.tasks} tasks, {rule.samples} answers each: small changes "
+        f"do not show in so few), and {rule.least_alive:.0%} of its groups are live, that is, "
+        "their rewards differ."
     )
 
 

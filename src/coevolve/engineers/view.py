@@ -11,7 +11,7 @@ from coevolve.harness.budget import Spent
 from coevolve.harness.patch import FACTORS, patched
 from coevolve.store.cells import Cell
 from coevolve.store.lineage import Lineage, Node
-from coevolve.store.phases import Diagnose
+from coevolve.store.phases import Diagnose, Tried
 
 
 def view_of(
@@ -27,7 +27,11 @@ def view_of(
     plan, harness = lineage.plan, lineage.harness(found.parent)
     space = domain.space.held(plan.hold, harness.knobs)
     seen = explored(lineage)
-    measured = {node.number: past_of(node, seen.get(node.number, ())) for node in lineage.nodes}
+    bets = {(one.patch.factor, str(one.patch.value)): one.words for one in taken(lineage)}
+    measured = {
+        node.number: past_of(node, seen.get(node.number, ()), bet_of(node, bets))
+        for node in lineage.nodes
+    }
     parent = lineage.nodes[found.parent or 0]
     return View(
         space,
@@ -44,6 +48,7 @@ def view_of(
         reach=widened(plan.reach, parent.train.cells if parent.train else ()),
         domain=domain.name,
         components=domain.components,
+        meanings=domain.failures,
         parent=lineage.versions[found.parent or 0],
         versions=tuple(lineage.versions),
         refused=refused_before(lineage),
@@ -95,7 +100,19 @@ def explored(lineage: Lineage) -> dict[int, tuple[Cell, ...]]:
     return {one.parent or 0: one.explored for one in found if one.explored}
 
 
-def past_of(node: Node, explored: tuple[Cell, ...] = ()) -> Past:
+def taken(lineage: Lineage) -> list[Tried]:
+    """Patches that passed a backtest."""
+    found = (one.tests.tried for one in lineage.generations if one.tests)
+    return [one for tried in found for one in tried if one.backtest and not one.refused]
+
+
+def bet_of(node: Node, bets: Mapping[tuple[str, str], str]) -> str:
+    """What its backtest said of a version's patch."""
+    patch = node.version.patch
+    return bets.get((patch.factor, str(patch.value)), "") if patch else ""
+
+
+def past_of(node: Node, explored: tuple[Cell, ...] = (), bet: str = "") -> Past:
     """A version as engineers see it."""
     version, train, dev = node.version, node.train, node.dev
     assert train
@@ -109,6 +126,7 @@ def past_of(node: Node, explored: tuple[Cell, ...] = ()) -> Past:
         cases=dev.cases,
         engineer=version.author,
         explanation=version.patch.hypothesis if version.patch else "",
+        bet=bet,
         verdict="kept" if version.valid else "reverted",
         why=why(node),
     )
