@@ -69,7 +69,7 @@ def test_lines_are_on_the_screen(page: Path, plain: Path, tmp_path: Path, width:
     counts = []
     for number, shown in enumerate((plain, page)):
         shot = tmp_path / f"{number}.png"
-        size = f"--window-size={width},3000"
+        size = f"--window-size={width},9000"  # the curves stand after the boards
         browse(shown, tmp_path / f"profile-{number}", f"--screenshot={shot}", size)
         with image.open(shot) as picture:
             assert picture.width == width

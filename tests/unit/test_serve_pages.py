@@ -1,8 +1,11 @@
 """Every page of the dashboard, over runs that were really made, and its twin for scripts."""
 
+import csv
+import io
 import json
 import shutil
 import time
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,9 @@ from served import PARENTS, REFUSED, SKILL, VERDICTS, failed_run, rounds_run, tr
 from web import TestClient, as_json, client
 
 from coevolve.dashboard.facts import facts_of
+from coevolve.dashboard.glossary import GLOSSARY
+from coevolve.dashboard.text import ticked
+from coevolve.dashboard.web.filter import harmless
 from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import read
 from coevolve.evaluation.difference import Difference
@@ -201,7 +207,40 @@ def test_one_rollout_with_its_film(web: TestClient) -> None:
     film = web.get(f"{address}/picture").text
     assert "<animate" in film
     assert "✕" in film or "fails" in film
+    assert "What solves it" in film
+    elsewhere = found["rollout"]["elsewhere"]
+    assert len({one["version"] for one in elsewhere}) > 1
+    assert {one["task_id"] for one in elsewhere} == {rows[0]["task_id"]}
+    after = as_json(web, f"/runs/first/rollouts/{found['rollout']['after']}")["rollout"]
+    assert after["before"] == rows[0]["id"]
     assert web.get(f"{address[:-1]}999999").status_code == 404
+
+
+def test_rollouts_as_a_table_for_other_programs(web: TestClient) -> None:
+    base = "/runs/first/rollouts"
+    found = web.get(base, params={"source": "gate", "version": "0", "format": "csv"})
+    assert found.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(io.StringIO(found.text)))
+    assert len(rows) == as_json(web, base, source="gate", version="0")["found"]["n"]
+    assert {"task_id", "valid", "reward", "size", "agents"} <= rows[0].keys()
+    assert web.get("/", params={"format": "csv"}).status_code == 400
+    unknown = web.get(base, params={"format": "xml"})
+    assert (unknown.status_code, "take one of html, json, csv" in unknown.text) == (400, True)
+    assert harmless("=1+1") == "'=1+1"
+    assert harmless(-1.0) == -1.0
+
+
+def test_what_fails_now_leads_to_its_rollouts(web: TestClient) -> None:
+    failing = as_json(web, "/runs/first")["facts"]["failing"]
+    first = failing["rows"][0]
+    assert first["now"]["n"] > 0
+    page = web.get("/runs/first").text
+    assert "What fails now" in page
+    link = f"version={failing['version']}&amp;source=dev&amp;failure={first['name']}"
+    assert link in page
+    rows = as_json(web, "/runs/first/rollouts", version=str(failing["version"]), source="dev",
+                   failure=first["name"])["found"]["n"]  # fmt: skip
+    assert rows == first["now"]["successes"]
 
 
 def test_tools_and_edits_are_told_turn_by_turn() -> None:
@@ -330,3 +369,12 @@ def test_pages_that_are_not_there(web: TestClient) -> None:
         answer = web.get(path)
         assert answer.status_code == 404, path
         assert "Nothing here" in answer.text
+
+
+def test_words_explain_themselves(web: TestClient) -> None:
+    page = web.get("/words").text
+    assert all(f">{word}</dt>" in page for word in GLOSSARY)
+    assert f'title="{escape(GLOSSARY["gate"])}">gate</abbr>' in web.get("/runs/first").text
+    shown = ticked("a <b> `coevolve final`, ")
+    assert shown == "a &lt;b&gt; <code>coevolve final</code>, "
+    assert ticked("one ` only") == "one ` only"

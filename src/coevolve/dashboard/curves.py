@@ -1,8 +1,8 @@
 """Training step by step, as columns of numbers for charts.
 
 Where training goes on from version to version, their lines are laid end to end; where every version
-begins again with the first policy, on top of each other. Invariant: no point is a mean over
-several versions.
+begins again with the first policy, or several grow from one, on top of each other. Invariant: no
+point is a mean over several versions.
 """
 
 import math
@@ -26,6 +26,8 @@ class Panel(NamedTuple):
     """percent, number or rate."""
     of: str
     """What each point is a mean of, with n."""
+    first: bool = False
+    """Whether it is shown at once; others are unfolded."""
 
 
 class Curve(NamedTuple):
@@ -71,7 +73,7 @@ def curves_of(record: Record) -> Curves:
             record.trouble(
                 f"version {node.number} has no steps.jsonl: its training curves are missing"
             )
-    again = lineage.plan.start_from == "base"
+    again = lineage.plan.start_from == "base" or branches(record)
     shown = chosen(record, list(found)) if again else list(found)
     total = sum(len(found[number]) for number in shown)
     stride = max(1, -(-total // MOST_POINTS))
@@ -85,6 +87,12 @@ def curves_of(record: Record) -> Curves:
         curves.append(curve(number, found[number], first, stride, panels))
         first += 0 if again else len(found[number])
     return Curves(panels, tuple(curves), again, total, stride, len(found) - len(shown))
+
+
+def branches(record: Record) -> bool:
+    """Whether several versions that were kept grew from the same one: no line goes through all."""
+    kept = [one for one in record.lineage.versions if one.valid and not one.control]
+    return len({one.parent for one in kept}) < len(kept)
 
 
 def chosen(record: Record, numbers: list[int]) -> list[int]:
@@ -108,10 +116,19 @@ def panels_of(record: Record) -> tuple[Panel, ...]:
     rollouts = f"{recipe.tasks * recipe.group} rollouts per step" if record.plan else "n not known"
     groups = f"{recipe.tasks} groups per step" if record.plan else "n not known"
     return (
-        Panel("reward", "reward", "number", rollouts),
-        Panel("valid", "valid", "percent", rollouts),
-        Panel("dead", "dead groups", "percent", groups),
+        Panel("reward", "reward", "number", rollouts, first=True),
+        Panel("valid", "valid", "percent", rollouts, first=True),
+        Panel("dead", "dead groups", "percent", groups, first=True),
+        Panel("optimal", "optimal", "percent", rollouts),
+        Panel("length", "tokens of an answer", "number", rollouts),
+        Panel("cut", "cut off at the limit", "percent", rollouts),
         Panel("entropy", "entropy, nats per token", "number", rollouts),
+        Panel("reward_std", "spread of rewards", "number", rollouts),
+        Panel("loss", "loss", "number", rollouts),
+        Panel("grad_norm", "length of the gradient", "number", rollouts),
+        Panel("clipped", "tokens whose update was clipped", "percent", rollouts),
+        Panel("kl", "divergence from the start, nats per token", "number", rollouts),
+        Panel("learning_rate", "learning rate", "number", ""),
         Panel("speed", "tokens/s, read and drawn", "rate", rollouts),
     )
 

@@ -116,7 +116,7 @@ def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
 
 def nothing_judged(counts: dict[str, int]) -> tuple[str, str]:
     if not counts["made"]:
-        return "unknown", "Not known: nobody has proposed a change yet."
+        return "unknown", "Not known: nobody has proposed a change."
     if counts["trained"]:
         return "unknown", "Not known yet: no version with a proposed change has been judged."
     return "unclear", (

@@ -16,6 +16,7 @@ from coevolve.core.splits import Split
 from coevolve.dashboard.boards import Boards, boards_of
 from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.durations import Timing, timing_of
+from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Headline, headline_of
 from coevolve.dashboard.knobs import Levels, levels_of
 from coevolve.dashboard.proposals import GenerationFacts, generations_of
@@ -43,6 +44,7 @@ class Facts(NamedTuple):
     curves: Curves
     levels: Levels
     boards: Boards | None
+    failing: Failures | None
     timing: Timing
     problems: tuple[str, ...]
     release: str = __version__
@@ -72,6 +74,7 @@ class Facts(NamedTuple):
                     }
                     for one in self.versions
                 ],
+                "failing": self.failing,
                 "spent": {name: float(used) for name, (used, _) in head.spent.items()},
                 "seconds": self.timing.running_s,
                 "work_seconds": self.timing.kinds,
@@ -98,6 +101,7 @@ def facts_from(record: Record) -> Facts:
         "curves": curves_of(record),
         "levels": levels_of(record),
         "boards": boards_between(record, head.standing.told),
+        "failing": failures_of(record, head.standing.told),
         "timing": timing_of(record),
     }
     check_files(record)

@@ -16,8 +16,9 @@ from coevolve.core.files import replace_file
 from coevolve.dashboard import charts, numbers
 from coevolve.dashboard.effect import foretold
 from coevolve.dashboard.facts import Facts, facts_of
+from coevolve.dashboard.glossary import term
 from coevolve.dashboard.proposals import in_words
-from coevolve.dashboard.text import written
+from coevolve.dashboard.text import ticked, written
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -43,7 +44,12 @@ def templates() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters.update(
-        numbers.FILTERS | charts.FILTERS, written=written, in_words=in_words, foretold=foretold
+        numbers.FILTERS | charts.FILTERS,
+        written=written,
+        ticked=ticked,
+        term=term,
+        in_words=in_words,
+        foretold=foretold,
     )
     return environment
 

@@ -6,9 +6,12 @@ templates' work.
 
 import json
 from difflib import unified_diff
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coevolve.core.fence import clean, cut
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 MOST_CHARACTERS = 20_000
 """Shown of anything that a model wrote."""
@@ -26,6 +29,19 @@ class Line(NamedTuple):
 def written(text: object) -> str:
     """What a model or a person wrote, without hidden characters and not too long."""
     return cut(clean(str(text)[: 4 * MOST_CHARACTERS]), MOST_CHARACTERS)
+
+
+def ticked(text: str) -> "Markup":
+    """A sentence with what stands between backticks as code; everything is escaped."""
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if odd % 2 else escape(part)
+        for odd, part in enumerate(parts)
+    )
 
 
 def brief(value: object, most: int = 60) -> str:

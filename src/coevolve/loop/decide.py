@@ -169,7 +169,7 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         if not among:
             return Best(version=None, words=f"no version was kept; {untrained}")
         which = handed_out(run, among) if run.plan.gate.on else max(among)
-        words = f"version {which[2]} of {len(among)} that were kept, with {which[1]:.1%}"
+        words = f"version {which[2]}, one of {len(among)} that were kept, with {which[1]:.1%}"
         return Best(version=which[2], words=f"{words}; {untrained}")
     ranked = [
         (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.words)

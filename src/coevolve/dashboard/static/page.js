@@ -55,18 +55,21 @@
     ctx.textBaseline = "alphabetic";
     ctx.font = 11 * scale + "px system-ui, sans-serif";
     ctx.setLineDash([4 * scale, 4 * scale]);
-    var room = 72 * scale, free = -Infinity; /* where there are many versions, not each is marked */
+    var room = 72 * scale, short = 22 * scale, free = -Infinity, end = plot.bbox.left + plot.bbox.width;
     (data.again ? [] : data.curves).forEach(function (curve, index) {
       var x = Math.round(plot.valToPos(curve.steps[0] - 0.5, "x", true));
-      if (Math.max(x, plot.bbox.left) < free) return;
-      free = Math.max(x, plot.bbox.left) + room;
-      if (index) {
+      var last = plot.valToPos(curve.steps[curve.steps.length - 1] + 0.5, "x", true);
+      if (last < plot.bbox.left || x > end) return; /* out of sight */
+      if (index && x > plot.bbox.left) {
         ctx.beginPath();
         ctx.moveTo(x, plot.bbox.top);
         ctx.lineTo(x, plot.bbox.top + plot.bbox.height);
         ctx.stroke();
       }
-      ctx.fillText("version " + curve.version, Math.max(x, plot.bbox.left) + 4 * scale, plot.bbox.top - 4 * scale);
+      var at = Math.max(x, plot.bbox.left), next = Math.min(last, end) - at;
+      if (at < free || next < short) return; /* where there are many versions, not each has its name */
+      free = at + Math.min(room, next);
+      ctx.fillText((next < room ? "" : "version ") + curve.version, at + 4 * scale, plot.bbox.top - 4 * scale);
     });
     ctx.restore();
   }
@@ -85,9 +88,12 @@
       height: 160,
       padding: [18, 8, 0, 0],
       legend: { show: false },
-      cursor: { sync: { key: "steps" }, drag: { x: false, y: false }, points: { size: 6 } },
+      cursor: { sync: { key: "steps" }, drag: { x: true, y: false }, points: { size: 6 } },
       scales: {
-        x: { time: false, range: function (_, low, high) { return [Math.min(low, 1) - 0.5, high + 0.5]; } },
+        x: { time: false, range: function (_, low, high) {
+          var all = low <= steps[0] && high >= steps[steps.length - 1];
+          return all ? [Math.min(low, 1) - 0.5, high + 0.5] : [low, high];
+        } },
         y: { range: function (_, low, high) {
           if (low === null) return [0, 1];
           var flat = high - low <= 1e-9 * Math.abs(high); /* equal but for the last digits */
@@ -168,6 +174,9 @@
     if (button.id === "unfold") open(button, !pressed);
   });
   window.addEventListener("resize", redraw);
+  document.addEventListener("toggle", function (event) {
+    if (event.target.matches("details.more")) redraw(); /* what was folded had no width */
+  }, true);
   ["(prefers-color-scheme: dark)", "print"].forEach(function (query) {
     window.matchMedia(query).addEventListener("change", redraw);
   });

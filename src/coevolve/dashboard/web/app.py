@@ -1,11 +1,11 @@
 """The server: addresses to pages, for browsers and for scripts.
 
     /                       every run             /compare[/NAME]   arms side by side
-    /runs/RUN               one run               /skills           what held
+    /runs/RUN               one run               /skills, /words   what held, what is meant
     /runs/RUN/PAGE[/...]    lineage, proposals, diagnostics, rollouts, ledger
     /runs/RUN/live, /live   server-sent events    /runs/RUN/answer  what a person decides (POST)
 
-Every page has a twin for scripts: `?format=json`.
+Every page has a twin for scripts, `?format=json`; rollouts also have `?format=csv`.
 """
 
 import sys
@@ -36,6 +36,11 @@ LONGEST_NOTE = 4_000
 RENDERED, ROOM = 1_000, 32_000_000
 """Pages that are kept as bytes, and how many bytes that may be."""
 LARGEST_KEPT = 2_000_000
+KINDS = {
+    "html": "text/html; charset=utf-8", "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+}  # fmt: skip
+"""How pages are given out."""
 
 
 class Dashboard:
@@ -94,25 +99,33 @@ class Dashboard:
     ) -> "Response":
         """What is wrong, on a page like any other."""
         page = Page("web/problem.html", "Problem", {"words": words, "status": status})
-        return self.respond(request, status, self.body(request, page, run, "problem"))
+        if request.query_params.get("format") == "json":
+            return self.respond(request, status, self.body(request, page, run, "problem"))
+        summary = self.site.summary(run) if run else None
+        body = output.html(page, summary, "problem", request.url.path)
+        return self.respond(request, status, body, "html")
 
     def body(
         self, request: "Request", page: Page, folder: RunFolder | None, tab: str, seen: str = ""
     ) -> bytes:
         """A page for a browser, or for a script."""
+        wanted = format_of(request)
         run = self.site.summary(folder) if folder else None
-        if wants_json(request):
+        if wanted == "json":
             return output.as_json(page, run)
+        if wanted == "csv":
+            if page.csv is None:
+                raise UserError("there is no CSV of this page, but of a run's rollouts")
+            return page.csv
         return output.html(page, run, tab, request.url.path, seen)
 
-    def respond(self, request: "Request", status: int, body: bytes) -> "Response":
+    def respond(self, request: "Request", status: int, body: bytes, wanted: str = "") -> "Response":
         from fastapi import Response
 
-        kind = "application/json"
-        if not wants_json(request):
-            kind = "text/html; charset=utf-8"
+        wanted = wanted or format_of(request)
+        if wanted == "html":
             body = body.replace(output.MARK.encode(), request.scope["session"].form.encode())
-        return Response(body, status, {"cache-control": "no-store"}, kind)
+        return Response(body, status, {"cache-control": "no-store"}, KINDS[wanted])
 
     def decide(self, request: "Request", address: str, body: bytes) -> "Response":
         """Record an answer, and go back to the run."""
@@ -137,8 +150,12 @@ class Dashboard:
         return RedirectResponse(output.at("runs", run.name), 303)
 
 
-def wants_json(request: "Request") -> bool:
-    return request.query_params.get("format") == "json"
+def format_of(request: "Request") -> str:
+    """How a page is wanted: html, json or csv."""
+    wanted = request.query_params.get("format") or "html"
+    if wanted not in KINDS:
+        raise UserError(f"unknown format '{wanted:.40}'; take one of {', '.join(KINDS)}")
+    return wanted
 
 
 def record_answer(run: RunFolder, form: Mapping[str, str]) -> None:
@@ -245,6 +262,7 @@ def add_routes(app: "FastAPI", dashboard: Dashboard) -> None:
     app.add_api_route("/compare", whole)
     app.add_api_route("/compare/{rest:path}", whole)
     app.add_api_route("/skills", whole)
+    app.add_api_route("/words", whole)
     app.add_api_route("/static/{name}", static)
     app.add_api_route("/live", live)
     app.add_api_route("/runs/{address:path}/live", live)

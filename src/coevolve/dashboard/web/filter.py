@@ -3,6 +3,8 @@
 Invariant: what a reader typed is compared with values; no statement is ever made of it.
 """
 
+import csv
+import io
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,6 +19,8 @@ from coevolve.evaluation.statistics import Rate
 from coevolve.store.rollouts import read_file
 
 PAGE = 50
+MOST_LINES = 200_000
+"""Of a CSV file."""
 MOST_MEMBERS = 64
 """Of a group that are listed."""
 SOURCES = {
@@ -172,6 +176,27 @@ def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
     }
 
 
+def in_csv(table: Table, chosen: Filter) -> bytes:
+    """All rollouts that a filter lets through, as a table with a column for each label."""
+    columns = table.columns()
+    rows = [row_of(table, columns, int(at)) for at in chosen_of(columns, chosen)[:MOST_LINES]]
+    labels = sorted({name for row in rows for name in row["labels"]})
+    text = io.StringIO()
+    writer = csv.writer(text)
+    names = [name for name in rows[0] if name != "labels"] if rows else []
+    writer.writerow([*names, *labels])
+    for row in rows:
+        values = [row[name] for name in names] + [row["labels"].get(name) for name in labels]
+        writer.writerow([harmless(value) for value in values])
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def harmless(value: object) -> object:
+    """A value that no spreadsheet takes for a formula."""
+    formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@")
+    return f"'{value}" if formula else value
+
+
 def choices(table: Table) -> dict[str, Any]:
     """What filters can be set to."""
     columns = table.columns()
@@ -214,6 +239,15 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
     same = (columns.version == columns.version[at]) & (columns.group == columns.group[at])
     same &= columns.source.codes == columns.source.codes[at]
     members = [row_of(table, columns, int(other)) for other in np.flatnonzero(same)[:MOST_MEMBERS]]
+    beside = np.flatnonzero((columns.task == columns.task[at]) & ~same)[:MOST_MEMBERS]
+    neighbours = [
+        f"{table.names[int(columns.file[other])]}/{columns.row[other]}"
+        if 0 <= other < len(columns.file)
+        and columns.version[other] == columns.version[at]
+        and columns.source.codes[other] == columns.source.codes[at]
+        else None
+        for other in (at - 1, at + 1)
+    ]
     return {
         "id": name,
         "version": int(columns.version[at]),
@@ -223,4 +257,7 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
         "components": dict(values["components"]),
         "details": json.loads(values["details"] or "{}"),
         "group_members": members,
+        "elsewhere": [row_of(table, columns, int(other)) for other in beside],
+        "before": neighbours[0],
+        "after": neighbours[1],
     }

@@ -45,6 +45,8 @@ class Page(NamedTuple):
     values: dict[str, Any]
     draft: bool = False
     """Still being worked out: not to be kept."""
+    csv: bytes | None = None
+    """The same as a table, where that was asked for and there is one."""
 
 
 class Site:

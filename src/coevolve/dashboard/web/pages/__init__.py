@@ -4,13 +4,23 @@ shows."""
 from collections.abc import Callable
 
 from coevolve.dashboard.web.folders import RunFolder
-from coevolve.dashboard.web.pages import compare, diagnostics, ledger, rollouts, run, runs, skills
+from coevolve.dashboard.web.pages import (
+    compare,
+    diagnostics,
+    ledger,
+    rollouts,
+    run,
+    runs,
+    skills,
+    words,
+)
 from coevolve.dashboard.web.site import Address, Page, Site
 
 WHOLE: dict[str, Callable[[Site, Address], Page]] = {
     "runs": runs.show,
     "compare": compare.show,
     "skills": skills.show,
+    "words": words.show,
 }
 """Pages about all runs."""
 OF_RUN: dict[str, Callable[[Site, RunFolder, Address], Page]] = {

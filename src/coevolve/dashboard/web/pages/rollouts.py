@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
+from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.boards import Picture, drawn
 from coevolve.dashboard.tasks import task_of
 from coevolve.dashboard.text import written
-from coevolve.dashboard.web.filter import SOURCES, choices, filter_of, find, one
+from coevolve.dashboard.web.filter import SOURCES, choices, filter_of, find, in_csv, one
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.table import Table
@@ -29,6 +30,8 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
             return picture(site, run, table, name)
         return rollout(site, run, table, name)
     chosen = filter_of(address.query)
+    if address.query.get("format") == "csv":
+        return Page("", title, {}, draft=True, csv=in_csv(table, chosen))
     found = find(table, chosen)
     values = {
         "filter": chosen._replace(page=min(chosen.page, found.pages)),
@@ -72,15 +75,22 @@ def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
 
 
 def picture(site: Site, run: RunFolder, table: Table, name: str) -> Page:
-    """The answer, drawn by its domain; made apart, since finding the task may take a moment."""
+    """The answer, and one that is right, drawn by the domain; made apart, since finding the task
+    may take a moment."""
 
-    def make() -> Picture | None:
+    def make() -> tuple[Picture, Picture | None] | None:
         record, rollout = site.record(run), load(run, table, name)
         task = task_of(record, rollout)
         if record.domain is None or task is None or has_turns(record.domain):
             return None
         said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
-        return drawn(record.domain, task, said[-1] if said else "")
+        own = drawn(record.domain, task, said[-1] if said else "")
+        try:
+            best = drawn(record.domain, task, record.domain.oracle(task, ""))
+        except CoevolveError:  # not every domain knows a solution
+            best = None
+        return own, best
 
     found = site.of(run, ("picture", name), make)
-    return Page("web/picture.html", f"{run.name}: {name}", {"picture": found})
+    own, best = found or (None, None)
+    return Page("web/picture.html", f"{run.name}: {name}", {"picture": own, "best": best})

@@ -1,0 +1,52 @@
+"""What fails now: the failures of the version that is told, beside those of the first one."""
+
+from typing import NamedTuple
+
+from coevolve.dashboard.record import Record
+from coevolve.domains import capture
+from coevolve.evaluation.clusters import cautious
+from coevolve.evaluation.statistics import Rate
+from coevolve.store.cells import Cell, pooled
+from coevolve.store.lineage import Node
+
+
+class Failing(NamedTuple):
+    """One class of failures on dev tasks."""
+
+    name: str
+    meaning: str
+    before: Rate
+    """Of all attempts of the first version."""
+    now: Rate
+
+
+class Failures(NamedTuple):
+    """On dev tasks, which engineers see, too."""
+
+    first: int
+    version: int
+    rows: tuple[Failing, ...]
+    """The most frequent now first."""
+
+
+def failures_of(record: Record, told: int | None) -> Failures | None:
+    """None where no version was measured."""
+    measured = [node for node in record.lineage.nodes if node.dev]
+    if not measured:
+        return None
+    chosen = next((node for node in measured if node.number == told), measured[-1])
+    before, now = dev(measured[0]), dev(chosen)
+    names = sorted({*before.failures, *now.failures}, key=lambda name: -now.failures.get(name, 0))
+    rows = tuple(
+        Failing(name, capture.meaning(record.domain, name), rate(before, name), rate(now, name))
+        for name in names
+    )
+    return Failures(measured[0].number, chosen.number, rows)
+
+
+def dev(node: Node) -> Cell:
+    return pooled(node.dev.cells if node.dev else ())
+
+
+def rate(cell: Cell, name: str) -> Rate:
+    return cautious(cell.failures.get(name, 0), cell.n, cell.tasks)
