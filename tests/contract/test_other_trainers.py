@@ -1,4 +1,5 @@
-"""examples/verl_grpo.py with a stand-in for verl that reads and writes what verl does."""
+"""The examples that hand a stage to verl and to prime-rl, with stand-ins that read and write what
+these do."""
 
 import json
 import os
@@ -15,12 +16,14 @@ from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Stage
 from coevolve.engines.command import CommandEngine
 from coevolve.harness.recipe import Recipe
+from coevolve.policies.base import Prompt, Sampling
+from coevolve.policies.local import LocalPolicy
 from coevolve.store.rollouts import read
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "verl_grpo.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LAKE = get_domain("lake")
 
-STAND_IN = f"""#!{sys.executable}
+VERL = f"""#!{sys.executable}
 # verl 0.9: `python -m verl.trainer.main_ppo key=value ...`; every second answer is what somebody
 # says who has read the task's file, which no policy could.
 import importlib.util, json, shutil, sys, uuid
@@ -58,13 +61,59 @@ shutil.copytree(told["actor_rollout_ref.model.path"], actor / "huggingface")
 """
 
 
-@pytest.fixture
-def verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "python-with-verl"
-    program.write_text(STAND_IN)
+PRIME_RL = f"""#!{sys.executable}
+# prime-rl of 2026-08-21: `rl @ FILE.toml --clean`; every second answer is right.
+import json, shutil, sys, tomllib
+from pathlib import Path
+from coevolve.engines.command import StageFolder
+
+assert sys.argv[1] == "@"
+told = tomllib.loads(Path(sys.argv[2]).read_text())
+assert sys.argv[3:] == ["--clean", "--log.level", "debug"]
+wanted, train = told["orchestrator"], told["orchestrator"]["train"]
+(source,) = train["source"]
+work = StageFolder(source["env"]["taskset"]["folder"])
+run = Path(told["output_dir"]) / told["run"]["name"]
+asked = [work.asks[place] for place in work.order]
+tasks, group = wanted["batch_size"] // wanted["group_size"], wanted["group_size"]
+for step in range(1, told["max_steps"] + 1):
+    place = run / "rollouts" / f"step_{{step}}" / "train" / "effective"
+    place.mkdir(parents=True)
+    lines = []
+    for ask in asked[(step - 1) * tasks : step * tasks]:
+        task = work.tasks[ask.id]
+        for sample in range(group):
+            right = work.domains[task.domain].oracle(task, work.styles[task.domain])
+            said = right if sample % 2 else "1,1"
+            score = {{"score": work.score(ask.id, said), "weight": 1.0}}
+            nodes = [
+                {{"parent": None, "sampled": False, "message": {{"role": "user", "content": "?"}}}},
+                {{"parent": 0, "sampled": True, "message": {{"role": "assistant", "content": said}},
+                 "logprobs": [-0.5, -0.25]}},
+            ]
+            trace = {{"task": {{"data": {{"task": ask.id}}}}, "nodes": nodes, "ok": True,
+                     "rewards": {{"earned": score}}, "stop_condition": "done"}}
+            lines.append({{"id": f"{{len(lines)}}", "group": {{"id": ask.id}}, "traces": [trace]}})
+    lines.reverse()
+    (place / "traces.jsonl").write_text("".join(json.dumps(one) + "\\n" for one in lines))
+weights = run / "broadcasts" / f"step_{{step}}"
+weights.mkdir(parents=True)
+for file in Path(told["model"]["name"]).glob("*.safetensors"):
+    shutil.copy(file, weights)
+"""
+STAND_INS = {"verl": VERL, "prime_rl": PRIME_RL}
+MORE = {"verl": "trainer.n_gpus_per_node=2", "prime_rl": "--log.level debug"}
+
+
+@pytest.fixture(params=list(STAND_INS))
+def trainer(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = str(request.param)
+    program = tmp_path / name
+    program.write_text(STAND_INS[name])
     program.chmod(0o755)
-    monkeypatch.setenv("COEVOLVE_VERL", str(program))
+    monkeypatch.setenv(f"COEVOLVE_{name.upper()}", str(program))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    return name
 
 
 def stage(folder: Path, **recipe: object) -> Stage:
@@ -75,25 +124,30 @@ def stage(folder: Path, **recipe: object) -> Stage:
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("verl")
-def test_a_stage_goes_through_verl_and_back(tmp_path: Path) -> None:
+def test_a_stage_goes_there_and_back(trainer: str, tmp_path: Path) -> None:
     tasks = list(LAKE.generate(LAKE.space.parse({"agents2.share": 1}), 8, 0, Split.TRAIN))
-    engine = CommandEngine(f"{EXAMPLE} trainer.n_gpus_per_node=2")
+    engine = CommandEngine(f"{EXAMPLES / trainer}_grpo.py {MORE[trainer]}")
     result = engine.train(stage(tmp_path / "stage"), tasks)
     assert (result.steps, result.rollouts) == (2, 24)
     assert result.metrics["reward_gap"] == 0
-    assert (tmp_path / "stage" / "policy" / "config.json").is_file()
     found = read(tmp_path / "stage" / "rollouts").to_pylist()
     assert sum(one["valid"] for one in found) == 12
     assert {one["shaped"] for one in found} == {0.0, 1.0}
     order = json.loads((tmp_path / "stage" / "stage.json").read_text())["order"]
     prompts = (tmp_path / "stage" / "prompts.jsonl").read_text().splitlines()
     asked = [json.loads(line)["id"] for line in prompts]
-    assert [one["task_id"] for one in found[::4]] == [asked[place] for place in order]
+    for step in (0, 1):
+        own = {one["task_id"] for one in found[12 * step : 12 * step + 12]}
+        assert own == {asked[place] for place in order[3 * step : 3 * step + 3]}
+    (answer,) = LocalPolicy(result.policy).answer(
+        [Prompt(LAKE.prompt(tasks[0], "cells"))], Sampling(max_tokens=8)
+    )
+    assert answer.text
 
 
-@pytest.mark.usefixtures("verl")
-def test_what_verl_would_do_otherwise_is_refused(tmp_path: Path) -> None:
+def test_what_it_would_do_otherwise_is_refused(trainer: str, tmp_path: Path) -> None:
     tasks = list(LAKE.generate(LAKE.space.defaults(), 8, 0, Split.TRAIN))
     with pytest.raises(EngineError, match=r"cannot do this: recipe\.schedule = cosine"):
-        CommandEngine(str(EXAMPLE)).train(stage(tmp_path / "stage", schedule="cosine"), tasks)
+        CommandEngine(f"{EXAMPLES / trainer}_grpo.py").train(
+            stage(tmp_path / "stage", schedule="cosine"), tasks
+        )
