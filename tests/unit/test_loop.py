@@ -14,6 +14,7 @@ from pretended import (
     SMALL,
     STEPS,
     TREE,
+    Hostile,
     Listed,
     Pretended,
     Saying,
@@ -23,6 +24,7 @@ from pretended import (
 )
 
 from coevolve.core.errors import EvidenceError, KnobError, UserError
+from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.diagnostics.health import Diagnosis, Health
@@ -32,6 +34,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.base import Past, View, change_knobs
 from coevolve.engineers.registry import ENGINEERS
 from coevolve.engines.base import Observe, Result, Stage
+from coevolve.evaluation.attempts import attempts
 from coevolve.harness.diagnostic import Finding
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
@@ -45,6 +48,7 @@ from coevolve.loop.loop import run_loop
 from coevolve.loop.propose import screen
 from coevolve.loop.run import Run, first_harness
 from coevolve.loop.train import code_hash, one_by_one, seed_of
+from coevolve.policies.base import Sampling
 from coevolve.policies.script import ScriptedPolicy
 from coevolve.store import approval
 from coevolve.store.gauge import Gauge
@@ -121,6 +125,26 @@ def test_the_newest_version_is_handed_out_unless_an_older_one_is_clearly_ahead(
     assert verdicts(lineage) == ["kept"] * 3
     assert lineage.best
     assert lineage.best.version == handed
+
+
+def test_a_policy_that_solves_nothing_is_told_of_before_it_is_trained(tmp_path: Path) -> None:
+    said: list[str] = []
+    run = make_run(tmp_path / "run", policy="random", scripts=("greedy",))
+    run.say = said.append
+    tasks = run.gauge.gate
+    silent = [
+        one.model_copy(update={"stop": StopReason.LENGTH})
+        for one in attempts(LAKE, Hostile(), tasks, Sampling())
+    ]
+    cut, none, advice = begin.doubts(silent, run.plan, LAKE)
+    assert cut.startswith(f"{len(tasks)} of {len(tasks)} answers are cut off after")
+    assert none.startswith(f"no answer is valid; {len(tasks)} of {len(tasks)} fail by parse (no si")
+    assert "coevolve train warm -p random -d lake" in advice
+    run_loop(run)
+    assert said[0].startswith("untrained: ")
+    assert not any(words.startswith("beware") for words in said)
+    good = list(attempts(LAKE, ScriptedPolicy(LAKE, "greedy"), tasks, Sampling()))
+    assert list(begin.doubts(good, run.plan, LAKE)) == []
 
 
 def test_where_nobody_ever_proposes_anything_all_versions_are_trained(tmp_path: Path) -> None:

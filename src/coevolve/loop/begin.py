@@ -5,18 +5,22 @@ that differ by their seed alone is noise, which later versions have to exceed.
 """
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 from coevolve.core.errors import UserError
-from coevolve.core.rollout import Rollout
+from coevolve.core.rollout import Rollout, StopReason
 from coevolve.diagnostics.grown import begin_grown
+from coevolve.domains import capture
+from coevolve.domains.base import Domain
 from coevolve.engineers.library import SkillLibrary
 from coevolve.evaluation.gate import change_of
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
+from coevolve.harness.plan import Plan
 from coevolve.harness.version import Version
 from coevolve.loop.decide import decide
 from coevolve.loop.measure import in_clean_room, on_gate, spent_on
@@ -28,11 +32,21 @@ from coevolve.store.jobs import result_of
 from coevolve.store.paths import RUN, version_place
 from coevolve.store.phases import Begin, Noise
 
+CUT = 0.5
+"""Part of the answers that are cut off from which on it is told."""
+SHOWN = 120
+"""Characters of an answer that is shown."""
+
 
 def begin(run: Run) -> None:
     """The first policy, the first version, and the noise between trainings."""
     hold_to_weights(run)
-    run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
+    fresh = not run.is_recorded(RUN, "base")
+    base = run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
+    if fresh:
+        run.say(f"untrained: {base.valid} of {base.n} attempts at held-out tasks are valid")
+        for words in doubts(run.gate(None), run.plan, run.gauge.domain):
+            run.say(f"beware: {words}")
     if run.plan.target.clean and run.gauge.clean:
         work = partial(in_clean_room, run.gauge, run.plan.policy, run.paths.clean(None))
         run.phase(RUN, "clean", work)
@@ -46,6 +60,31 @@ def begin(run: Run) -> None:
     if asks_better:
         run.say(run.phase(RUN, "noise", lambda: noise(run, list(twins))).words)
     decide(run, [first])
+
+
+def doubts(rollouts: Sequence[Rollout], plan: Plan, domain: Domain) -> Iterator[str]:
+    """Why training may come to nothing, by the answers of the untrained policy, and what to do."""
+    failures = Counter(one.outcome.failure for one in rollouts if one.outcome.failure)
+    cut = sum(one.stop is StopReason.LENGTH for one in rollouts)
+    if rollouts and cut >= CUT * len(rollouts):
+        yield (
+            f"{cut} of {len(rollouts)} answers are cut off after {plan.target.max_tokens} tokens; "
+            "raise target.max_tokens and recipe.max_tokens"
+        )
+    if any(one.outcome.valid for one in rollouts) or not failures:
+        return
+    ((worst, count),) = failures.most_common(1)
+    meaning = capture.meaning(domain, worst)
+    first = next(one for one in rollouts if one.outcome.failure == worst)
+    yield (
+        f"no answer is valid; {count} of {len(rollouts)} fail by {worst}"
+        f"{f' ({meaning})' if meaning else ''}, such as {first.messages[-1].content[:SHOWN]!r}"
+    )
+    yield (
+        "where nothing succeeds, nothing is learned by trial: show the policy solved tasks first "
+        f"(coevolve train warm -p {plan.policy} -d {plan.domain}), ask it in another style "
+        "(`style`), take a stronger one, or easier tasks (`target.knobs`, `knobs`)"
+    )
 
 
 def hold_to_weights(run: Run) -> None:
