@@ -5,7 +5,6 @@ view into text about one thing, within a budget of characters. Invariant: the wh
 budget, no module is crowded out by another, and outside of fences stand our own words only.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -192,7 +191,7 @@ def bookkeeping(view: View, budget: int) -> str:
         parts = "; ".join(
             f"{name}: {text}"
             for name, text in reward.items()
-            if name != FORMULA and (own or re.search(rf"\b{re.escape(name)}\b", formula))
+            if name != FORMULA and (own or name in formula)
         )
         made = "the domain's own" if own else formula
         lines.append(under("Reward", f"{made}{f' ({parts})' if parts else ''}", budget))
