@@ -27,7 +27,6 @@ import tomli_w
 
 from coevolve.core.errors import EngineError, UserError
 from coevolve.core.rollout import StopReason
-from coevolve.domains.turns import has_turns
 from coevolve.engines.command import StageFolder
 from coevolve.engines.score import ROLLOUTS, Attempt
 
@@ -79,19 +78,11 @@ else:
 
 def check(work: StageFolder) -> None:
     """Refuse what prime-rl would do otherwise than the stage says."""
-    stage, recipe = work.stage, work.stage.recipe
-    refused = {
-        f"kind = {stage.kind}": stage.kind != "grpo",
-        "filters": bool(stage.filters),
-        "tasks of several turns": any(has_turns(one) for one in work.domains.values()),
+    recipe = work.stage.recipe
+    work.refuse(Path(__file__).name, {
         f"recipe.entropy = {recipe.entropy:g}": bool(recipe.entropy),
         f"recipe.iterations = {recipe.iterations}": recipe.iterations != 1,
-        f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
-        f"recipe.tokens = {recipe.tokens}": bool(recipe.tokens),
-        f"recipe.revisit = {recipe.revisit:g}": bool(recipe.revisit),
-    }
-    if found := [name for name, wrong in refused.items() if wrong]:
-        raise UserError(f"prime_rl_grpo.py cannot do this: {', '.join(found)}")
+    })  # fmt: skip
 
 
 def settings(work: StageFolder) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from typing import Any
 
 from coevolve.core.errors import EngineError, UserError
 from coevolve.core.rollout import StopReason
-from coevolve.domains.turns import has_turns
 from coevolve.engines.command import StageFolder
 from coevolve.engines.score import ROLLOUTS, Attempt
 
@@ -44,18 +43,10 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, **_: A
 
 def check(work: StageFolder) -> None:
     """Refuse what verl would do otherwise than the stage says."""
-    stage, recipe = work.stage, work.stage.recipe
-    refused = {
-        f"kind = {stage.kind}": stage.kind != "grpo",
-        "filters": bool(stage.filters),
-        "tasks of several turns": any(has_turns(one) for one in work.domains.values()),
+    recipe = work.stage.recipe
+    work.refuse(Path(__file__).name, {
         f"recipe.loss = {recipe.loss}": recipe.loss not in LOSSES,
-        f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
-        f"recipe.tokens = {recipe.tokens}": bool(recipe.tokens),
-        f"recipe.revisit = {recipe.revisit:g}": bool(recipe.revisit),
-    }
-    if found := [name for name, wrong in refused.items() if wrong]:
-        raise UserError(f"verl_grpo.py cannot do this: {', '.join(found)}")
+    })  # fmt: skip
 
 
 def rows(work: StageFolder) -> list[dict[str, Any]]:

@@ -30,7 +30,9 @@ def small_policy(
     solved tasks of the train split, then answers 200 dev tasks. `coevolve run -p small` makes the
     same, and a second command with the same settings finds it.
 
-    Examples: coevolve small-policy -d math -k ops=1;  coevolve small-policy -d data:problems.jsonl
+    Examples: coevolve small-policy -d math -k digits=1
+
+      coevolve small-policy -d data:problems.jsonl
     """
     from coevolve.cli.show import PLAIN, notes, out, progress
     from coevolve.cli.tasks import parse_changes

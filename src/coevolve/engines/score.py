@@ -10,7 +10,7 @@ say of the same attempt.
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,6 +114,22 @@ class StageFolder:
         """The fact of that name, likewise."""
         self.begun: set[str] = set()
         """Files that this process has written to."""
+
+    def refuse(self, program: str, more: Mapping[str, bool]) -> None:
+        """Refuse, for a program that hands the stage to another trainer, what no such trainer does
+        as the stage says, and what else is true of `more`."""
+        stage, recipe = self.stage, self.stage.recipe
+        refused = {
+            f"kind = {stage.kind}": stage.kind != "grpo",
+            "filters": bool(stage.filters),
+            "tasks of several turns": any(has_turns(one) for one in self.domains.values()),
+            f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
+            f"recipe.tokens = {recipe.tokens}": bool(recipe.tokens),
+            f"recipe.revisit = {recipe.revisit:g}": bool(recipe.revisit),
+            **more,
+        }
+        if found := [name for name, wrong in refused.items() if wrong]:
+            raise UserError(f"{program} cannot do this: {', '.join(found)}")
 
     def batch(self, step: int) -> list[Ask]:
         """The tasks of a step, each of which is tried `group` times."""

@@ -99,17 +99,21 @@ class Dashboard:
     ) -> "Response":
         """What is wrong, on a page like any other."""
         page = Page("web/problem.html", "Problem", {"words": words, "status": status})
-        if request.query_params.get("format") == "json":
-            return self.respond(request, status, self.body(request, page, run, "problem"))
-        summary = self.site.summary(run) if run else None
-        body = output.html(page, summary, "problem", request.url.path)
-        return self.respond(request, status, body, "html")
+        wanted = "json" if request.query_params.get("format") == "json" else "html"
+        body = self.body(request, page, run, "problem", wanted=wanted)
+        return self.respond(request, status, body, wanted)
 
     def body(
-        self, request: "Request", page: Page, folder: RunFolder | None, tab: str, seen: str = ""
+        self,
+        request: "Request",
+        page: Page,
+        folder: RunFolder | None,
+        tab: str,
+        seen: str = "",
+        wanted: str = "",
     ) -> bytes:
         """A page for a browser, or for a script."""
-        wanted = format_of(request)
+        wanted = wanted or format_of(request)
         run = self.site.summary(folder) if folder else None
         if wanted == "json":
             return output.as_json(page, run)

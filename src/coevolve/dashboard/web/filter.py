@@ -163,11 +163,16 @@ def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
     return rate_by_task(right[tried > 0], tried[tried > 0])
 
 
+def id_of(table: Table, columns: Columns, at: int) -> str:
+    """What a rollout is called in addresses: its file and row."""
+    return f"{table.names[int(columns.file[at])]}/{columns.row[at]}"
+
+
 def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
     """A line of the list."""
     same = ("version", "step", "sample", "valid", "optimal", "tokens")
     return {
-        "id": f"{table.names[int(columns.file[at])]}/{columns.row[at]}",
+        "id": id_of(table, columns, at),
         **{name: getattr(columns, name)[at].item() for name in same},
         **{name: getattr(columns, name).at(at) for name in ("source", "failure", "stop")},
         "task_id": columns.task_id[at].as_py(),
@@ -241,7 +246,7 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
     members = [row_of(table, columns, int(other)) for other in np.flatnonzero(same)[:MOST_MEMBERS]]
     beside = np.flatnonzero((columns.task == columns.task[at]) & ~same)[:MOST_MEMBERS]
     neighbours = [
-        f"{table.names[int(columns.file[other])]}/{columns.row[other]}"
+        id_of(table, columns, other)
         if 0 <= other < len(columns.file)
         and columns.version[other] == columns.version[at]
         and columns.source.codes[other] == columns.source.codes[at]
