@@ -4,8 +4,10 @@
 
 Teaches a copy of the model on lessons in every variant (`coevolve train warm`), and asks each copy,
 and the model as it came, with every variant (`coevolve evaluate`, lessons that none has seen): mean
-share of what the best design would gain. What is found in the folder goes on, or is only read.
-Wants a GPU; `--at-once` copies are taught and asked side by side.
+share of what the best design would gain. With `--school`, all copies first go to one school: longer
+lessons of the model in one variant, with recipe settings of its own (`--school-recipe`). What is
+found in the folder goes on, or is only read. Wants a GPU; `--at-once` copies are taught and asked
+side by side.
 
 FOLDER/paper.toml is the comparison `paper` with these copies in the engineer's seat, each asked in
 its own variant, as published and guarded: `coevolve compare FOLDER/paper.toml`.
@@ -31,10 +33,9 @@ KEEP = ("n", "mean_reward", "mean_reward_interval", "valid", "failures", "mean_p
 UNTAUGHT = "untaught"
 
 
-def taught(variant: str, policy: str, folder: Path, recipe: list[str]) -> str:
+def taught(variant: str, policy: str, stage: Path, recipe: list[str]) -> str:
     """The model after lessons in a variant."""
     settings = [word for setting in recipe for word in ("-r", setting)]
-    stage = folder / variant
     coevolve(
         "train", "warm", "-p", policy, "-d", "engineering", "--style", variant, "-o", str(stage),
         *settings,
@@ -73,6 +74,8 @@ def main() -> None:
     parser.add_argument("--policy", default="smollm2", help="A model that can be trained.")
     parser.add_argument("--variant", action="append", choices=list(VARIANTS))
     parser.add_argument("--recipe", "-r", action="append", default=[], help="As of `train warm`.")
+    parser.add_argument("--school", choices=list(VARIANTS))
+    parser.add_argument("--school-recipe", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--lessons", type=int, default=100, help="Asked of each.")
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True)
@@ -81,13 +84,14 @@ def main() -> None:
     variants = arguments.variant or [name for name in VARIANTS if name != "V6-cases"]
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
+    start = arguments.policy
+    if arguments.school:
+        start = taught(arguments.school, start, folder / "school", arguments.school_recipe)
     with ThreadPoolExecutor(arguments.at_once) as pool:
         policies = dict(
             zip(
                 variants,
-                pool.map(
-                    lambda one: taught(one, arguments.policy, folder, arguments.recipe), variants
-                ),
+                pool.map(lambda one: taught(one, start, folder / one, arguments.recipe), variants),
                 strict=True,
             )
         )
@@ -108,7 +112,10 @@ def main() -> None:
         table.add_row(name, *(words(row) for row in own))
     Console().print(table)
     if arguments.json:
-        facts = {"policy": arguments.policy, "recipe": arguments.recipe, "results": rows}
+        facts = {
+            "policy": arguments.policy, "recipe": arguments.recipe, "school": arguments.school,
+            "school_recipe": arguments.school_recipe, "results": rows,
+        }  # fmt: skip
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 

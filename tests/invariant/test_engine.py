@@ -123,6 +123,17 @@ def test_several_updates_are_resumed_at_the_border_of_a_step(tmp_path: Path) -> 
     check_same(tmp_path / "whole", tmp_path / "stage")
 
 
+def test_a_temperature_that_falls_resumes_as_if_never_killed(tmp_path: Path) -> None:
+    recipe = {"temperature": 1.2, "temperature_end": 0.6, "iterations": 2}
+    run(tmp_path / "whole", recipe=recipe)
+    lines = StageFolder(tmp_path / "whole").lines()
+    assert [line["temperature"] for line in lines] == pytest.approx([1.2, 1.0, 0.8, 0.6])
+    assert all(line["logprob_gap"] < 1e-3 for line in lines)  # learned from as they were drawn
+    killed(tmp_path / "stage", 3, **recipe)
+    run(tmp_path / "stage", recipe=recipe)
+    check_same(tmp_path / "whole", tmp_path / "stage")
+
+
 def test_half_solved_tasks_are_tried_again_and_resume_as_if_never_killed(tmp_path: Path) -> None:
     recipe = {"revisit": 0.5, "steps": 6, "tasks": 4}
     run(tmp_path / "whole", recipe=recipe)

@@ -68,6 +68,11 @@ main()
         ("pyarrow", "compare main --dry-run", "pip install 'coevolve[report]'"),
         ("torch", "ask --policy pocket", "this needs torch: pip install 'coevolve[train]'"),
         ("torch,transformers", "train grpo --policy pocket", "pip install 'coevolve[train]'"),
+        (
+            "transformers",
+            "run rounds --set knobs.sizze=1",
+            "unknown knob 'sizze'. Known: agentsN.share",
+        ),
     ],
 )
 def test_what_is_not_installed_is_named_with_the_extra_that_brings_it(

@@ -122,6 +122,13 @@ def test_several_policies_have_a_folder_each(tmp_path):
     }
 
 
+def test_several_policies_stand_side_by_side_by_label():
+    found = good("evaluate", "-p", "oracle", "-p", "random", *SMALL, "--count", 8)
+    assert "valid % by size" in found
+    row = next(line for line in found.splitlines() if line.startswith("┃ size"))
+    assert row.index("oracle") < row.index("random")
+
+
 def test_tables_say_what_n_is():
     shown = good("evaluate", "-p", "random", *SMALL, "--count", 6, "-n", 4)
     assert "n = 6 tasks x 4 samples" in " ".join(shown.split())

@@ -24,6 +24,7 @@ TOY = KnobSpace(
     ("changes", "message"),
     [
         ({"size8.hole_ration": 0.1}, r"unknown knob .*did you mean 'size8.hole_ratio'"),
+        ({"holes": 0.1}, r"unknown knob 'holes'. Known: .*sizeN.data_ratio, sizeN.hole_ratio"),
         ({"size8.hole_ratio": 0.7}, r"size8.hole_ratio = 0.7 is not a number from 0 to 0.5"),
         ({"size8.hole_ratio": math.nan}, r"size8.hole_ratio = nan"),
         ({"size8.hole_ratio": "0.1"}, r"size8.hole_ratio = '0.1'"),

@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, order
-from coevolve.engines.trl import settings, warm
+from coevolve.engines.trl import engine, settings, warm
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.failures import out_of_memory
 from coevolve.engines.trl.folder import StageFolder
@@ -42,7 +43,17 @@ LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0,
 
 
 def test_the_recipe_stays_small() -> None:
-    assert len(Recipe.model_fields) <= 20
+    assert len(Recipe.model_fields) <= 21
+
+
+def test_a_temperature_goes_on_a_straight_line() -> None:
+    recipe = Recipe(steps=5, temperature=1.0, temperature_end=0.6)
+    found = [recipe.temperature_at(step) for step in range(5)]
+    assert found == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6])
+    assert {Recipe(steps=5).temperature_at(step) for step in range(5)} == {1.0}
+    assert Recipe(steps=1, temperature_end=0.5).temperature_at(0) == 1.0
+    with pytest.raises(UserError, match=r"temperature_end = 0.6 needs generator = local, not vllm"):
+        recipe.model_copy(update={"generator": "vllm"}).check(1)
 
 
 def test_order_is_passes_over_everything() -> None:
@@ -76,6 +87,18 @@ def test_settings_count_updates(tmp_path: Path) -> None:
         assert (found["logging_steps"], found["save_steps"]) == (updates, 2 * updates)
         assert (found["lr_scheduler_type"], found["warmup_steps"]) == ("cosine", 4 * updates)
         assert found.get("num_iterations", 1) == updates
+
+
+def test_a_warm_start_needs_no_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"steps": 3, "tasks": 4}
+    losses = []
+    for name, dropped in (("without", warm.unmasked), ("with", lambda _: nullcontext())):
+        monkeypatch.setattr(engine, "unmasked", dropped)
+        own = stage(tmp_path / name, kind="warm", recipe=changes)
+        TrlEngine().train(own, lake_tasks(8))  # of different lengths, so that some are padded
+        losses.append([line["loss"] for line in StageFolder(tmp_path / name).lines()])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert len(set(losses[0])) == 3
 
 
 def test_a_warm_start_learns_its_demonstrations(tmp_path: Path) -> None:

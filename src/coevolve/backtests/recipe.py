@@ -36,6 +36,10 @@ def backtest_recipe(
             answer = of_limit(patch, stored, recipe.max_tokens, rule)
         case "group":
             answer = of_group(patch, stored, signal)
+        case "temperature_end":
+            before, after = recipe.temperature_end, patch.value
+            first = recipe.temperature
+            answer = of_opening(patch, (after or first) > (before or first))
         case "temperature" | "entropy":
             answer = of_opening(patch, patch.value > getattr(recipe, name))
         case "clip_low" | "clip_high" if recipe.iterations == 1:

@@ -76,7 +76,7 @@ def as_object(found: TaskList, policy: str, measured: Measured) -> dict[str, Any
 
 
 def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
-    """One table over all policies, and for a single policy one by each label."""
+    """One table over all policies, and one by each label; of several policies, the valid rate."""
     samples = max(measured.counts.samples for measured in results.values())
     rows = [(name, measured.counts.by([])[0]) for name, measured in results.items()]
     table = rate_table(f"{found.domain.name}, {found.name}", "policy", rows)
@@ -85,16 +85,36 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
     out.print(table)
     if samples > 1:
         out.print(pass_table(len(found.tasks), results))
-    if len(results) > 1:
-        return
-    counts = next(iter(results.values())).counts
     for label in found.domain.panels:
-        groups = [group for group in counts.by([label]) if group.labels[label] is not None]
-        if groups:
-            rows = [(str(group.labels[label]), group) for group in groups]
-            table = rate_table(f"by {label}", label, rows)
-            table.caption = SEVERAL if samples > 1 else ONCE
-            out.print(table)
+        groups = {
+            name: {
+                str(group.labels[label]): group
+                for group in measured.counts.by([label])
+                if group.labels[label] is not None
+            }
+            for name, measured in results.items()
+        }
+        if not any(groups.values()):
+            continue
+        if len(groups) > 1:
+            table = side_by_side(label, groups)
+        else:
+            table = rate_table(
+                f"by {label}", label, list(*(own.items() for own in groups.values()))
+            )
+        table.caption = SEVERAL if samples > 1 else ONCE
+        out.print(table)
+
+
+def side_by_side(label: str, groups: dict[str, dict[str, Summary]]) -> Table:
+    """The valid rates of several policies, by one label."""
+    first = next(iter(groups.values()))
+    columns = ("n", *groups)
+    table = begin_table(label, *columns, right=columns, title=f"valid % by {label}")
+    for value, summary in first.items():
+        rates = (percent(own[value].valid) if value in own else "-" for own in groups.values())
+        table.add_row(value, str(summary.valid.n), *rates)
+    return table
 
 
 def pass_table(tasks: int, results: dict[str, Measured]) -> Table:

@@ -11,11 +11,15 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from coevolve.core.errors import KnobError
 from coevolve.core.names import did_you_mean
 from coevolve.core.seeds import derive
 from coevolve.core.task import Label
+
+MOST_NAMED = 24
+"""Names of knobs in an error."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,20 @@ class KnobSpace:
         named = [members for members in self.groups.values() if any(n in changes for n in members)]
         return {**{name: 0.0 for members in named for name in members}, **changes}
 
+    @property
+    def kinds(self) -> list[str]:
+        """The names of the knobs, those that differ by a number as one; not all, where many."""
+        found = {
+            "".join("N" if number else "".join(part) for number, part in groupby(name, str.isdigit))
+            for name in self.knobs
+        }
+        return [*sorted(found)[:MOST_NAMED], *["..."][: len(found) > MOST_NAMED]]
+
     def check(self, name: str, value: float) -> float:
         """One value, or an error that names the knob, the value and its range."""
         if name not in self.knobs:
-            raise KnobError(f"unknown knob '{name}'{did_you_mean(name, list(self.knobs))}")
+            hint = did_you_mean(name, list(self.knobs))
+            raise KnobError(f"unknown knob '{name}'{hint} Known: {', '.join(self.kinds)}")
         knob = self.knobs[name]
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not math.isfinite(value) or not knob.low <= value <= knob.high:

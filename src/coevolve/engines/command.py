@@ -155,6 +155,11 @@ class CommandEngine:
                 raise UserError(f"'{name}' works through tools, which only the engine trl can call")
         if recipe.revisit:
             raise UserError(f"revisit = {recipe.revisit}: only the engine trl tries tasks again")
+        if recipe.temperature_end:
+            raise UserError(
+                f"temperature_end = {recipe.temperature_end:g}: only the engine trl changes the "
+                "temperature as it goes"
+            )
         check_stage(stage, tasks, domains)
         said = messages_of(tasks, domains, styles.__getitem__, words.__getitem__)
         asks = [

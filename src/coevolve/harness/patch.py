@@ -22,7 +22,8 @@ FACTORS: dict[str, tuple[str, str]] = {
     "wording.prompt": ("wording", "the words around a task, in training and from then on"),
     "recipe.epochs": ("data", "passes over the tasks: the more, the fewer different ones"),
     "recipe.revisit": ("data", "share of groups for tasks that were half solved when last tried"),
-    "recipe.temperature": ("sampling", "of the rollouts in training"),
+    "recipe.temperature": ("sampling", "of the rollouts in training, at the first step"),
+    "recipe.temperature_end": ("sampling", "the same at the last step; 0: as at the first"),
     "recipe.group": (
         "sampling",
         "rollouts per task; steps become fewer, so that as many are drawn",

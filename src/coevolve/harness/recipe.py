@@ -51,7 +51,10 @@ class Recipe(Value):
     entropy: float = Field(default=0.0, ge=0, le=1)
     """Weight of the entropy bonus."""
     temperature: float = Field(default=1.0, gt=0, le=5)
-    """Of the rollouts."""
+    """Of the rollouts, at the first step."""
+    temperature_end: float = Field(default=0.0, ge=0, le=5)
+    """Of the rollouts at the last of the `steps`, and in between on a straight line; 0: it stays
+    as at the first."""
     max_tokens: int = Field(default=256, ge=1, le=131_072)
     """Tokens after which an answer is cut off: every answer of a dialogue by itself, as in
     evaluation, or with tools the whole dialogue, replies included."""
@@ -68,6 +71,11 @@ class Recipe(Value):
         """How many tasks a stage is made for; the last pass over them may be cut short."""
         return -(-self.steps * self.tasks // self.epochs)
 
+    def temperature_at(self, step: int) -> float:
+        """Of the rollouts of a step."""
+        last, end = self.steps - 1, self.temperature_end or self.temperature
+        return self.temperature + (end - self.temperature) * min(step, last) / max(last, 1)
+
     def is_over(self, step: int, tokens: float) -> bool:
         """Whether a stage ends after so many steps, and tokens."""
         return step >= self.steps or 0 < self.tokens <= tokens
@@ -78,6 +86,11 @@ class Recipe(Value):
             raise UserError(
                 f"cispo reads clip_high as the largest ratio; {self.clip_high} would cut "
                 "everything (5 is usual)"
+            )
+        if self.temperature_end and self.generator != "local":
+            raise UserError(
+                f"temperature_end = {self.temperature_end:g} needs generator = local, not "
+                f"{self.generator}, which draws at one temperature"
             )
         self.own(self.tasks * self.group, processes)
 

@@ -49,15 +49,16 @@ class BacktestRule(Value):
     on: bool = True
     by: Bets = "need"
     """What knobs are bet on by (docs/backtests.md)."""
-    tasks: int = Field(default=64, ge=4)
+    tasks: int = Field(default=96, ge=4)
     """Fresh tasks per candidate, where knobs are probed."""
     samples: int = Field(default=8, ge=2)
     """Answers per task."""
     steps: int = Field(default=10, ge=1)
     """Of a branch, for `replay` and `branch`; the version that is trained goes on from its own."""
-    confidence: float = Field(default=0.9, ge=0.5, le=1)
+    confidence: float = Field(default=0.92, ge=0.5, le=1)
     """How sure it must be that a candidate is worth more to the target than what is in force, where
-    it is the only one; of several, each must be the surer."""
+    it is the only one; of several, each must be the surer. At 0.92 about one in ten passes that is
+    no better (docs/backtests.md)."""
     least_alive: float = Field(default=0.05, ge=0, le=1)
     """Share of a candidate's groups that must carry any signal."""
     most_wrong: float = Field(default=0.02, ge=0, le=1)

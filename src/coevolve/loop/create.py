@@ -1,7 +1,7 @@
 """Putting a run together, from a plan or from the folder of one that was begun."""
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,9 +111,11 @@ def create(
     own: Own = PLANNED,
 ) -> Run:
     """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
-    engine = engine or own.engine(plan)
-    domain = check(plan, engine.check, own)
-    folder = folder.resolve()
+    engine_of = cache(
+        lambda: engine or own.engine(plan)
+    )  # late: a slip is told without its imports
+    domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
+    engine, folder = engine_of(), folder.resolve()
     plan = with_small(plan, domain, folder.parent, engine, observe, say)
     target = keep_tasks(plan.target, folder)
     named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
@@ -168,8 +170,6 @@ def found_anywhere(plan: Plan, domain: Domain) -> Plan:
 def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     """Refuse what no run can go by, before a folder is begun that could not be begun again."""
     domain = own.domain or get_domain(plan.domain)
-    if plan.policy != SMALL:
-        refuse(plan.policy, domain.scripts)
     if plan.style:
         lookup("prompt style", plan.style, {name: name for name in domain.styles})
     domain.space.parse(plan.target.knobs)
@@ -192,6 +192,8 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
         elif name not in MODELS:
             check_policy(name, domain)
     modules_of(plan.context)
+    if plan.policy != SMALL:
+        refuse(plan.policy, domain.scripts)
     return domain
 
 

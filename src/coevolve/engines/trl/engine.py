@@ -5,7 +5,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.sharding import also_on_cpus
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
+from coevolve.engines.trl.warm import examples, unmasked
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
@@ -121,7 +122,8 @@ class TrlEngine:
             trainer = self.warm(parts) if stage.kind == "warm" else self.grpo(parts)
             trainer.add_callback(observer)
             trainer.remove_callback(PrinterCallback)
-            with computing(loaded.model, autocast=False):
+            causal = unmasked(loaded.model) if stage.kind == "warm" else nullcontext()
+            with computing(loaded.model, autocast=False), causal:
                 trainer.train(resume_from_checkpoint=str(last[1]) if last else None)
             recorder.flush()
             if observer.stopped is None:
@@ -178,8 +180,6 @@ class TrlEngine:
     def warm(self, parts: Parts) -> Any:
         """TRL's trainer for supervised learning."""
         from trl import SFTConfig, SFTTrainer
-
-        from coevolve.engines.trl.warm import examples
 
         stage, tasks, domains, loaded, folder, _, turns = parts
         rows = examples(stage, tasks, domains, loaded)

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
 from trl.trainer import grpo_trainer
 
-from coevolve.core.errors import EngineError
+from coevolve.core.errors import EngineError, UserError
 from coevolve.core.rollout import JUDGE_ERROR, Message, StopReason
 from coevolve.core.seeds import derive_all
 from coevolve.core.task import Task
@@ -96,7 +96,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
         self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
         self.names_short = names_short(stage.reward)
-        self.max_tokens = stage.recipe.max_tokens
+        self.recipe = stage.recipe
         self.rows: list[dict[str, Any]] = []
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
@@ -109,6 +109,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         """Tokens that each row was asked with, in all its turns."""
         self.scored: Tensor | None = None
         self.idle: Tensor | None = None
+        words = loaded.model.config.get_text_config()
+        if stage.recipe.temperature_end and getattr(words, "final_logit_softcapping", None):
+            raise UserError("temperature_end: this model caps its logits; set it to 0")
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
         self.copy = Copy(self.model) if self.is_fsdp_enabled and not self.use_vllm else None
         self.probes: dict[str, Tensor] = {}
@@ -172,7 +175,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         context, longest = self.loaded.context, max(map(len, ids))
         if longest >= context:
             raise EngineError(self.loaded.too_long("a prompt", longest))
-        rooms = [min(self.max_tokens, context - len(prompt)) for prompt in ids]
+        rooms = [min(self.recipe.max_tokens, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
         if self.draws:
             answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
@@ -231,7 +234,11 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.read = [0] * len(inputs)
         if self.copy:
             self.copy.follow(self.model)
+        self.temperature = self.recipe.temperature_at(0)
         self.measure_drift()
+        self.temperature = self.recipe.temperature_at(self.step)
+        if self.recipe.temperature_end:
+            self._metrics["train"]["temperature"].append(self.temperature)
         with padding_at_once():
             batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
@@ -404,16 +411,38 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         **kwargs: Any,
     ) -> Any:
         rows = Rows(input_ids, attention_mask, logits_to_keep)
-        if self._is_vlm or self.aux_loss_enabled or not rows.solid:
-            score = super()._get_per_token_logps_and_entropies
-            found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
-        else:
-            with self.accelerator.autocast():
-                # Processes that share weights take as many passes as each other.
-                parts = {"parts": 1} if self.is_fsdp_enabled else {"idle": self.idle}
-                found = (*rows.score(model, **parts), None)
+        with self.tempered(model):
+            if self._is_vlm or self.aux_loss_enabled or not rows.solid:
+                score = super()._get_per_token_logps_and_entropies
+                found = score(model, input_ids, attention_mask, logits_to_keep, *args, **kwargs)
+            else:
+                with self.accelerator.autocast():
+                    # Processes that share weights take as many passes as each other.
+                    parts = {"parts": 1} if self.is_fsdp_enabled else {"idle": self.idle}
+                    found = (*rows.score(model, **parts), None)
         self.scored = found[0].detach()
         return found
+
+    @contextmanager
+    def tempered(self, model: Any) -> Iterator[None]:
+        """TRL divides logits by the temperature that it began with. Where another one is in force,
+        what its head reads is scaled, and with it the logits."""
+        ratio = self.recipe.temperature / self.temperature
+        if ratio == 1:
+            yield
+            return
+
+        def scale(_: Any, __: Any, found: Any) -> Any:
+            found.last_hidden_state = found.last_hidden_state * ratio
+            return found
+
+        plain = self.accelerator.unwrap_model(model)
+        plain = plain.get_base_model() if hasattr(plain, "get_base_model") else plain
+        hook = plain.base_model.register_forward_hook(scale)
+        try:
+            yield
+        finally:
+            hook.remove()
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         if not (self.beta or self._entropy_bonus_enabled):

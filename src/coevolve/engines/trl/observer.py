@@ -14,8 +14,8 @@ from coevolve.engines.watch import Watch
 NAMES = {
     **{name: name for name in (
         "loss", "grad_norm", "learning_rate", "reward", "reward_std", "valid", "optimal",
-        "unjudged", "entropy", "kl", "drift", "drawing_s", "left_out", "threshold", "short",
-        "logprob_gap", "logprob_gap_max",
+        "unjudged", "entropy", "temperature", "kl", "drift", "drawing_s", "left_out", "threshold",
+        "short", "logprob_gap", "logprob_gap_max",
     )},
     "frac_reward_zero_std": "dead",
     "completions/mean_length": "length",
