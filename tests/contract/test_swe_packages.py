@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from coevolve.core.splits import Split
+from coevolve.domains.swe.calls import write_call
 from coevolve.domains.swe.domain import SweDomain
 from coevolve.domains.swe.fetch import RegistryError, fetch
 from coevolve.domains.swe.repository import repository
@@ -50,6 +51,31 @@ def test_another_hash_is_refused(tmp_path, monkeypatch) -> None:
         fetch("inflection", "0.5.1", "0" * 64)
 
 
+def test_twelve_packages_and_more_some_of_which_need_others() -> None:
+    assert len({source.package for source in shipped()}) >= 12
+    assert sum(bool(source.wheels) for source in shipped()) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("name", [source.name for source in shipped()])
+def test_every_package_has_tests_that_notice_faults(name: str) -> None:
+    known = repository(name)
+    assert len(known.tests) >= 50
+    domain = SweDomain([name])
+    task = next(domain.generate(domain.space.defaults(), 1, 0, Split.TRAIN))
+    assert not domain.verify(task, write_call("submit")).valid
+    assert domain.verify(task, domain.oracle(task)).valid
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_package_that_needs_another() -> None:
+    known = repository("jsonpatch==1.33")
+    assert known.needs is not None
+    assert (known.needs / "jsonpointer.py").is_file()
+    assert len(known.tests) > 100
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("registry")
 def test_two_hundred_tasks_of_all_packages() -> None:
@@ -58,8 +84,8 @@ def test_two_hundred_tasks_of_all_packages() -> None:
     faults = {(task.data["source"], str(task.data["faults"])) for task in tasks}
     assert len(faults) >= 200
     packages = Counter(task.bucket["package"] for task in tasks)
-    assert len(packages) >= 6
-    assert min(packages.values()) >= 10
+    assert packages.keys() == {source.package for source in shipped()}
+    assert min(packages.values()) >= 5
     chosen = tasks[:: len(tasks) // 24]
     for rollout in attempts(domain, ScriptedPolicy(domain, "oracle"), chosen, Sampling()):
         assert rollout.outcome.valid, (rollout.task_id, rollout.outcome.details)

@@ -114,31 +114,46 @@ def show(
 
 
 @app.command()
-def solve(tasks: TasksFile, domain: DomainName = "lake", as_json: AsJson = False) -> None:
+def solve(
+    tasks: TasksFile,
+    domain: DomainName = "lake",
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write those that are solved to this JSONL file."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Solve tasks or bare boards to optimality: id and sum of costs per line.
 
-    A line that cannot be solved says why, and the exit code is 1.
+    A line that cannot be solved says why, and the exit code is 1. With -o, rows of other formats
+    that the domain reads become tasks, if their solutions hold.
     """
+    from contextlib import nullcontext
+
+    from coevolve.core.files import writing
     from coevolve.domains.files import at_line, name_of, read_lines
     from coevolve.domains.registry import get_domain
 
     chosen = get_domain(domain)
     unsolved = 0
-    for number, value in read_lines(tasks):
-        name = name_of(value, tasks, number) or str(number)
-        try:
-            solved = chosen.solve(value)
-        except UserError:
-            with at_line(tasks, number):
-                raise
-        except CoevolveError as error:
-            unsolved += 1
-            solved = {"error": str(error)}
-        if as_json:
-            print(json.dumps({"id": name, **solved}), flush=True)
-        else:
-            facts = "  ".join(f"{key} {fact}" for key, fact in solved.items())
-            print(f"{name}  {facts}", flush=True)
+    with writing(output) if output else nullcontext() as target:
+        for number, value in read_lines(tasks):
+            name = name_of(value, tasks, number) or str(number)
+            try:
+                solved = chosen.solve(value)
+                if target and solved.get("solved", True):
+                    target.write(chosen.load(value).model_dump_json() + "\n")
+            except UserError:
+                with at_line(tasks, number):
+                    raise
+            except CoevolveError as error:
+                solved = {"error": str(error)}
+            unsolved += "error" in solved or not solved.get("solved", True)
+            if as_json:
+                print(json.dumps({"id": name, **solved}), flush=True)
+            else:
+                facts = "  ".join(f"{key} {fact}" for key, fact in solved.items())
+                print(f"{name}  {facts}", flush=True)
     if unsolved:
         raise typer.Exit(1)
 

@@ -1,8 +1,8 @@
 """The sandbox of a repository: its tree in memory goes in, and what came of a command or of tests
 comes out. No file of a repository is ever written on this machine.
 
-Invariant: the only packages that can be read in there are the repository and pytest, so no other
-version of a package gives its faults away. What runs tests is read-only there.
+Invariant: the only packages that can be read in there are the repository, what it needs and pytest,
+so no other version of a package gives its faults away. What runs tests is read-only there.
 """
 
 import base64
@@ -30,8 +30,10 @@ from coevolve.sandbox.run import run
 ROOT = "/tmp/repository"
 PREFIX = os.path.realpath(sys.base_prefix)
 TOOLS = "/opt/tools"
-PATHS = (".", "src", "lib")
-"""Where packages lie below a repository's root."""
+PATHS = (ROOT, f"{ROOT}/src", f"{ROOT}/lib")
+"""Where packages of a repository lie."""
+NEEDS = "/opt/needs"
+"""Where the packages lie that a repository needs."""
 INSIDE = "/opt/inside"
 """Where the programs of `inside` lie, out of reach of whatever runs."""
 PACKAGES = (
@@ -99,18 +101,20 @@ def needed_by(name: str) -> list[str]:
     return [re.split(r"[^\w.-]", line)[0] for line in wanted if ";" not in line]
 
 
-def perform(name: str, tree: Tree, request: dict[str, Any], limits: Limits) -> Ran:
+def perform(
+    name: str, tree: Tree, needs: Path | None, request: dict[str, Any], limits: Limits
+) -> Ran:
     """Run one of the programs of `inside` on a tree."""
     folder = PurePosixPath(ROOT).name
-    paths = [f"{ROOT}/{path}" for path in PATHS[1:]]
+    beside = () if needs is None else (Bind(source=needs, target=NEEDS),)
     return run(
         [PYTHON, "-s", "-S", "-P", "-B", f"{INSIDE}/{name}.py"],
         stdin=json.dumps(request),
         files={f"{folder}/{path}": data for path, data in tree.items()},
-        binds=binds(),
+        binds=(*binds(), *beside),
         environment={
             "PATH": f"{os.path.dirname(PYTHON)}:/usr/bin:/bin",
-            "PYTHONPATH": ":".join((TOOLS, ROOT, *paths)) if name == "shell" else TOOLS,
+            "PYTHONPATH": ":".join((TOOLS, *PATHS, NEEDS)) if name == "shell" else TOOLS,
             "PYTHONHASHSEED": "0",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -157,22 +161,26 @@ def run_tests(
     test_files: list[str],
     ids: list[str] | None = None,
     *,
+    needs: Path | None = None,
     cpu_s: int = 60,
     trace: bool = False,
     brief: bool = False,
 ) -> Tested:
-    """Run all tests of some files, or only those named; `brief`, without the reasons."""
+    """Run all tests of some files, or only those named; `brief`, without the reasons.
+
+    `needs` is a folder of packages that tests may import, too.
+    """
     secret = secrets.token_hex(16)
     request = {
         "secret": secret,
         "root": ROOT,
-        "paths": PATHS,
+        "paths": [*PATHS, NEEDS],
         "files": test_files,
         "ids": ids,
         "trace": trace,
         "brief": brief,
     }
-    ran = perform("tests", tree, request, limits_of(cpu_s, WALL * cpu_s))
+    ran = perform("tests", tree, needs, request, limits_of(cpu_s, WALL * cpu_s))
     try:
         return heard(ran, secret)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -222,15 +230,22 @@ class Shown(NamedTuple):
     changed: list[str]
 
 
-def run_command(tree: Tree, command: str, *, wall_s: float = 60, output_kb: int = 64) -> Shown:
-    """Run a command in a repository."""
+def run_command(
+    tree: Tree,
+    command: str,
+    *,
+    needs: Path | None = None,
+    wall_s: float = 60,
+    output_kb: int = 64,
+) -> Shown:
+    """Run a command in a repository; `needs` as for tests."""
     request = {
         "command": command,
         "root": ROOT,
         "wall_s": wall_s,
         "output_bytes": output_kb << 10,
     }
-    ran = perform("shell", tree, request, limits_of(max(1, int(wall_s)), wall_s + 30))
+    ran = perform("shell", tree, needs, request, limits_of(max(1, int(wall_s)), wall_s + 30))
     try:
         report = json.loads(ran.stdout)
         code, output = report["code"], storable(str(report["output"]))

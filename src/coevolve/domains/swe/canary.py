@@ -23,7 +23,7 @@ from coevolve.core.seeds import derive
 from coevolve.domains.swe.box import run_tests
 from coevolve.domains.swe.faults import parse
 from coevolve.domains.swe.places import is_protected
-from coevolve.domains.swe.repository import Repository, folder_of, function_of, repository
+from coevolve.domains.swe.repository import Repository, folder_of, function_of
 from coevolve.domains.swe.source import Tree
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -333,10 +333,9 @@ def drawn(like: str, words: list[str], taken: set[bytes], rng: random.Random) ->
 
 
 @lru_cache(maxsize=32)
-def sound(name: str) -> dict[str, list[int]]:
+def sound(known: Repository) -> dict[str, list[int]]:
     """The canaries of a repository that fail as they must: for each test, which of its own. They
     are tried once and kept."""
-    known = repository(name)
     kept = folder_of(known.content) / f"canaries-{VERSION}.json"
     if not kept.is_file():
         tried, whole = attempt(known)
@@ -376,6 +375,7 @@ def attempt(known: Repository) -> tuple[dict[str, list[int]], bool]:
             {**known.tree, **planted.files},
             [path],
             list(ids),
+            needs=known.needs,
             cpu_s=(MOST + 2) * known.limit_cpu_s,
             brief=True,
         )

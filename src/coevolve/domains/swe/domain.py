@@ -6,6 +6,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, ClassVar
 
+from coevolve.core.errors import DomainError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.splits import Split, check_split
@@ -14,15 +15,17 @@ from coevolve.domains.base import Script, Statistic
 from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knobs, KnobSpace
 from coevolve.domains.lines import draw_file, svg_of
+from coevolve.domains.swe.canary import sound
+from coevolve.domains.swe.commit import Commit, Row, mended
 from coevolve.domains.swe.episode import SweEpisode
 from coevolve.domains.swe.generate import benchmark, fingerprint, generate, make, measure
 from coevolve.domains.swe.judge import FAILURES
 from coevolve.domains.swe.knobs import MOST_TURNS, SPACE
+from coevolve.domains.swe.needs import Wheel
 from coevolve.domains.swe.prompt import chat
-from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.scripts import PLAYERS, SCRIPTS, solution
 from coevolve.domains.swe.source import shipped
-from coevolve.domains.swe.work import Work, check, unfold, work_of
+from coevolve.domains.swe.work import Work, check, known_of, unfold, work_of
 from coevolve.domains.turns import Player
 from coevolve.harness.check import checked
 
@@ -108,12 +111,60 @@ class SweDomain:
         return shown(task, None if text is None else self.verify(task, text))
 
     def load(self, data: Mapping[str, Any]) -> Task:
-        """A whole task as `coevolve tasks generate` writes it; what follows is worked out anew."""
+        """A whole task as `coevolve tasks generate` writes it, or a row of SWE-bench's format; what
+        follows is worked out anew."""
+        if "base_commit" in data:
+            row = checked(Row, data, str(data.get("instance_id", "a row")))
+            try:
+                return self.load_row(row)
+            except DomainError as error:
+                raise DomainError(f"{row.instance_id} is refused: {error}") from None
         given = whole_task(data, self.name)
         work = checked(Work, given.data, f"task {given.id}")
-        check(work, repository(work.source))
+        check(work, known_of(work))
         check_split(fingerprint(work), given.split, given.id)
-        return make(work, given.seed).model_copy(update={"id": given.id})
+        return make(work, given.seed, given.id)
+
+    def load_row(self, row: Row) -> Task:
+        """The task of a real commit; refused unless its tests show what the row says."""
+        commit = Commit(
+            base=row.base_commit,
+            patch=row.patch,
+            test_patch=row.test_patch,
+            keep=row.PASS_TO_PASS,
+            statement=row.problem_statement,
+            wheels=tuple(
+                checked(Wheel, {"file": file, "sha256": mark}, f"{row.instance_id}: a wheel")
+                for file, mark in row.wheels.items()
+            ),
+        )
+        folder = folder_of(row.repo, self.sources)
+        known = mended(folder, commit, row.FAIL_TO_PASS)
+        if not sound(known):
+            raise DomainError("none of its tests can be turned round, so results could be forged")
+        work = Work(
+            source=folder,
+            content=known.content,
+            faults=(),
+            commit=commit,
+            fail=row.FAIL_TO_PASS,
+            seen=(),
+            hint=0,
+            turns=row.turns,
+            history=False,
+        )
+        return make(work, 0, row.instance_id)
+
+
+def folder_of(repo: str, sources: tuple[str, ...]) -> str:
+    """The folder of the repository that a row names."""
+    name = repo.rstrip("/").rpartition("/")[2]
+    for place in (repo, *(word for word in sources if Path(word).name == name)):
+        if Path(place).expanduser().is_dir():
+            return str(Path(place).expanduser().resolve())
+    raise UserError(
+        f"no repository '{repo}': give its folder, or put a folder called {name} into {SETTING}"
+    )
 
 
 class WithoutHistory(SweDomain):
@@ -131,10 +182,10 @@ def shown(task: Task, outcome: Outcome | None) -> Iterator[str]:
     unfolded = unfold(task)
     yield from task.data["issue"].split("\n")
     yield ""
-    yield f"{len(unfolded.work.fail)} hidden tests of {unfolded.total} fail; the faults, mended:"
-    for path, whole in unfolded.mended.items():
-        before, after = unfolded.given[path].decode(), whole.decode()
-        old, new = before.split("\n"), after.split("\n")
+    yield f"{len(unfolded.work.fail)} hidden tests of {unfolded.total} fail; what mends it:"
+    for path in (*unfolded.mended, *unfolded.gone):
+        trees = (unfolded.given, unfolded.mended)
+        old, new = (tree.get(path, b"").decode().split("\n") for tree in trees)
         yield from unified_diff(old, new, path, path, lineterm="", n=1)
     if outcome is not None:
         told = outcome.details

@@ -183,7 +183,7 @@ class SweEpisode(Attempted):
             return OVER
         self.history_read |= self.unfolded.work.history and bool(GIT.search(command))
         self.tests_run += runs_tests(command)
-        shown = run_command(self.tree, command, wall_s=COMMAND_S)
+        shown = run_command(self.tree, command, needs=self.unfolded.needs, wall_s=COMMAND_S)
         self.tree = shown.tree
         self.note("run", shown.code == 0)
         ended = "took too long" if shown.code is None else f"exit code {shown.code}"

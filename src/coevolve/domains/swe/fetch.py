@@ -1,4 +1,5 @@
-"""Sdists from the registry that pip is set up for, fetched once and checked by their hash.
+"""Sdists and wheels from the registry that pip is set up for, fetched once and checked by their
+hash.
 
 Invariant: nothing of a package runs here. pip would run its build only to learn its name, so the
 registry's own list of files is read instead.
@@ -8,6 +9,7 @@ import hashlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from http.client import HTTPException
@@ -65,17 +67,33 @@ def fetch(name: str, version: str, sha256: str = "") -> Path:
         if kept.is_file() and hash_of(kept.read_bytes()) == (sha256 or listed_hash(kept)):
             return kept
     address, stated, ending = find(name, version)
-    data = read(address)
-    found = hash_of(data)
-    for wanted in (sha256, stated):
-        if wanted and found != wanted:
-            raise RegistryError(
-                f"the sdist of {name} {version} at {address} has the SHA-256 {found}, not {wanted}"
-            )
+    data = read_held(address, f"the sdist of {name} {version}", sha256, stated)
     kept = folder / f"{plain(name)}-{version}{ending}"
     replace_file(kept, data)
-    replace_file(kept.with_name(kept.name + ".sha256"), found.encode())
+    replace_file(kept.with_name(kept.name + ".sha256"), hash_of(data).encode())
     return kept
+
+
+def fetch_wheel(file: str, sha256: str) -> Path:
+    """A wheel by its file name, from the cache or the registry; its hash must hold."""
+    kept = cache_root() / "swe" / "wheels" / file
+    if kept.is_file() and hash_of(kept.read_bytes()) == sha256:
+        return kept
+    for address, stated, listed in links(file.partition("-")[0]):
+        if listed == file:
+            replace_file(kept, read_held(address, file, sha256, stated))
+            return kept
+    raise RegistryError(f"no wheel {file} at {', '.join(indexes())}")
+
+
+def read_held(address: str, what: str, *hashes: str) -> bytes:
+    """What lies at an address, held to the hashes that are known of it."""
+    data = read(address)
+    found = hash_of(data)
+    for wanted in hashes:
+        if wanted and found != wanted:
+            raise RegistryError(f"{what} at {address} has the SHA-256 {found}, not {wanted}")
+    return data
 
 
 def hash_of(data: bytes) -> str:
@@ -96,6 +114,23 @@ def plain(name: str) -> str:
 def find(name: str, version: str) -> tuple[str, str, str]:
     """Address, stated hash and ending of an sdist."""
     seen: list[str] = []
+    for address, stated, file in links(name):
+        ending = next((one for one in ENDINGS if file.endswith(one)), "")
+        stem, _, found = file.removesuffix(ending).rpartition("-")
+        if not ending or plain(stem) != plain(name):
+            continue
+        if found == version:
+            return address, stated, ending
+        seen.append(found)
+    if not seen:
+        raise RegistryError(f"no sdist of a package '{name}' at {', '.join(indexes())}")
+    raise RegistryError(
+        f"no sdist of {name} {version}; there is one of {', '.join(sorted(set(seen))[-8:])}"
+    )
+
+
+def links(name: str) -> Iterator[tuple[str, str, str]]:
+    """Address, stated hash and name of every file that registries list for a package."""
     answered = False
     for index in indexes():
         page = f"{index.rstrip('/')}/{plain(name)}/"
@@ -108,21 +143,10 @@ def find(name: str, version: str) -> tuple[str, str, str]:
         answered = True
         for link in Links(text).found:
             address, mark = linked(page, link)
-            file = unquote(address.rpartition("/")[2])
-            ending = next((one for one in ENDINGS if file.endswith(one)), "")
-            stem, _, found = file.removesuffix(ending).rpartition("-")
-            if not ending or plain(stem) != plain(name) or not may_lead(page, address):
-                continue
-            if found == version:
-                return address, mark.removeprefix("sha256="), ending
-            seen.append(found)
+            if may_lead(page, address):
+                yield address, mark.removeprefix("sha256="), unquote(address.rpartition("/")[2])
     if not answered:
         raise RegistryError(f"cannot reach the registry at {', '.join(indexes())}")
-    if not seen:
-        raise RegistryError(f"no sdist of a package '{name}' at {', '.join(indexes())}")
-    raise RegistryError(
-        f"no sdist of {name} {version}; there is one of {', '.join(sorted(set(seen))[-8:])}"
-    )
 
 
 def linked(page: str, link: str) -> tuple[str, str]:

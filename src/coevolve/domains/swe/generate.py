@@ -19,7 +19,7 @@ from coevolve.domains.swe.notice import drawn_from, noticed
 from coevolve.domains.swe.prompt import issue
 from coevolve.domains.swe.repository import SIZES, Repository, repository
 from coevolve.domains.swe.source import shipped
-from coevolve.domains.swe.work import CALLS, SHOWN, Work, bucket_of
+from coevolve.domains.swe.work import CALLS, SHOWN, Work, bucket_of, known_of
 
 AHEAD = 16
 """Tasks that are made before the first of them is asked for."""
@@ -134,15 +134,18 @@ def broken(known: Repository, faults: list[Fault], hint: int, history: bool) -> 
     )
 
 
-def make(work: Work, seed: int) -> Task:
-    """A task around its data."""
+def make(work: Work, seed: int, name: str = "") -> Task:
+    """A task around its data, named after it unless it has a name."""
     data = work.model_copy(update={"issue": issue(work)}).model_dump(mode="json")
-    return task_of("swe", data, fingerprint(work), bucket_of(work), seed)
+    return task_of("swe", data, fingerprint(work), bucket_of(work), seed, name)
 
 
 def fingerprint(work: Work) -> int:
-    """The least of the places of a task's faults, which are all of one split, stands for them."""
-    package = repository(work.source).source.package
+    """The place of a task's commit; of its faults, which are all of one split, the least stands
+    for them."""
+    package = known_of(work).source.package
+    if work.commit is not None:
+        return work.commit.place(package)
     return min(fault.place(package) for fault in work.faults)
 
 
@@ -150,7 +153,7 @@ def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
     """For each knob that matters to these tasks, the statistic that it moves."""
     return shares_of(tasks, "fault", "size") | means(
         {
-            "faults.mean": [float(len(task.data["faults"])) for task in tasks],
+            "faults.mean": [float(task.bucket["faults"]) for task in tasks],
             "hint.mean": [float(task.data["hint"]) for task in tasks],
             "turns.limit": [float(task.data["turns"]) for task in tasks],
             "calls.limit": [float(task.data.get("calls", CALLS)) for task in tasks],
@@ -163,8 +166,8 @@ def measure(tasks: Sequence[Task]) -> dict[str, Statistic]:
 
 def spread(task: Task) -> list[float]:
     """For each further fault, whether it is in another file than the first."""
-    first, *others = task.data["faults"]
-    return [float(fault["path"] != first["path"]) for fault in others]
+    faults = task.data["faults"]
+    return [float(fault["path"] != faults[0]["path"]) for fault in faults[1:]]
 
 
 def benchmark() -> Iterator[Task]:

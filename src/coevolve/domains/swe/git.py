@@ -21,10 +21,11 @@ DEEPEST = 5
 """Names that lead from HEAD to a commit."""
 
 
-def committed(folder: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
-    """Every regular file of the last commit: its path, its size, and what reads it."""
+def committed(folder: Path, commit: str = "") -> Iterator[tuple[str, int, Callable[[], bytes]]]:
+    """Every regular file of a commit, the last one if none is named: its path, its size, and what
+    reads it. A commit is named by its whole hash."""
     home = home_of(folder)
-    commit = head_of(home, folder)
+    named, commit = bool(commit), commit or head_of(home, folder)
     with tempfile.TemporaryDirectory(prefix="coevolve-git-") as name:
         own = Path(name)
         (own / "refs").mkdir()
@@ -36,6 +37,11 @@ def committed(folder: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
             f"[extensions]\n\tobjectformat = {kind}\n"
         )
         (own / "objects" / "info" / "alternates").write_text(f"{shared(home) / 'objects'}\n")
+        if named:
+            try:
+                git(own, "cat-file", "-e", f"{commit}^{{commit}}")
+            except UserError:
+                raise UserError(f"{folder} has no commit {commit}") from None
         listing = git(own, "ls-tree", "-r", "-l", "-z", commit)
         for line in listing.split(b"\0"):
             head, _, path = line.partition(b"\t")

@@ -20,10 +20,10 @@ from coevolve.domains import simple
 from coevolve.domains.swe.box import run_tests
 from coevolve.domains.swe.canary import Function, Planted, canaries, plant, sound
 from coevolve.domains.swe.notice import files_of
-from coevolve.domains.swe.places import SETTINGS, is_made, is_protected
-from coevolve.domains.swe.repository import Repository, function_of, repository
+from coevolve.domains.swe.places import SETTINGS, is_protected, touched, with_tests
+from coevolve.domains.swe.repository import Repository, function_of
 from coevolve.domains.swe.source import Tree
-from coevolve.domains.swe.work import unfold
+from coevolve.domains.swe.work import known_of, unfold, work_of
 
 FAILURES: dict[str, str] = {
     "format": "no tool call that could be read in any turn",
@@ -124,17 +124,10 @@ def by_tests(task: Task, tree: Tree, code: list[str]) -> Checked:
     parts = (part for path in code for part in (path, tree.get(path, b"gone")))
     key = digest(task.id, *parts)
     if key not in VERDICTS:
-        VERDICTS[key] = run_hidden(repository(task.data["source"]), task.data["fail"], tree)
+        VERDICTS[key] = run_hidden(known_of(work_of(task)), task.data["fail"], tree)
         while len(VERDICTS) > KEPT:
             VERDICTS.popitem(last=False)
     return VERDICTS[key]
-
-
-def restored(known: Repository, tree: Tree) -> Tree:
-    """The code of one tree with the tests of the repository as it was."""
-    code = {name: data for name, data in tree.items() if not is_protected(name)}
-    tests = {name: data for name, data in known.tree.items() if is_protected(name)}
-    return {**{name: data for name, data in code.items() if not is_made(name)}, **tests}
 
 
 class Trial(NamedTuple):
@@ -155,8 +148,8 @@ def put_to_test(known: Repository, tree: Tree, tests: list[str], hidden: list[st
     turned = planted.ids(rng.sample(tests, len(tests)))
     now = {test: planted.now(test) for test in tests}
     ids = sorted([*(name for names in now.values() for name in names), *turned])
-    whole = {**restored(known, tree), **planted.files}
-    tested = run_tests(whole, files_of(ids), ids, cpu_s=known.limit_cpu_s)
+    whole = {**with_tests(tree, known.tree), **planted.files}
+    tested = run_tests(whole, files_of(ids), ids, needs=known.needs, cpu_s=known.limit_cpu_s)
     passed = frozenset(test for test, names in now.items() if tested.passed.issuperset(names))
     before = {name: test for test, names in now.items() for name in names}
     failed = {before.get(name, name): message for name, message in tested.failed.items()}
@@ -176,14 +169,15 @@ def put_to_test(known: Repository, tree: Tree, tests: list[str], hidden: list[st
 def contrary(known: Repository, planted: Planted, names: list[str]) -> bool:
     """Whether some canaries pass in the repository as it was, too, and so say nothing."""
     whole = {**known.tree, **planted.files}
-    return run_tests(whole, files_of(names), names, cpu_s=known.limit_cpu_s).passed >= set(names)
+    tested = run_tests(whole, files_of(names), names, needs=known.needs, cpu_s=known.limit_cpu_s)
+    return tested.passed >= set(names)
 
 
 def pick(
     known: Repository, tests: list[str], hidden: list[str], rng: random.Random
 ) -> dict[str, list[Function]]:
     """Canaries for a run: of some hidden tests, and of some others."""
-    made = sound(known.name)
+    made = sound(known)
     groups = ({function_of(test) for test in hidden}, {function_of(test) for test in tests})
     heads: list[str] = []
     for group in groups:
@@ -232,15 +226,6 @@ def run_hidden(known: Repository, fail: list[str], tree: Tree) -> Checked:
 
 def said(failed: Mapping[str, str], name: str) -> str:
     return f"{name}: {failed.get(name, 'did not run')}"
-
-
-def touched(before: Tree, after: Tree) -> list[str]:
-    """Files of a repository that are not as they were."""
-    return sorted(
-        name
-        for name in before.keys() | after.keys()
-        if before.get(name) != after.get(name) and not is_made(name)
-    )
 
 
 def changed_tests(before: Tree, after: Tree) -> bool:

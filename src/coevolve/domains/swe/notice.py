@@ -80,7 +80,11 @@ def attempt(known: Repository, fault: Fault) -> Noticed:
         return nothing
     ids = known.tests_of(fault.key)
     tested = run_tests(
-        {**known.tree, fault.path: changed}, files_of(ids), ids, cpu_s=known.limit_cpu_s
+        {**known.tree, fault.path: changed},
+        files_of(ids),
+        ids,
+        needs=known.needs,
+        cpu_s=known.limit_cpu_s,
     )
     if tested.stop != "ok" or tested.ended is None or tested.broken:
         return nothing

@@ -1,5 +1,6 @@
 """What a file of a repository is for, by its path alone: code, tests, or how tests are run."""
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 FOLDERS = ("test", "tests", "testing")
@@ -44,3 +45,19 @@ def is_made(path: str) -> bool:
 def is_code(path: str) -> bool:
     """Whether a fault may go into a file."""
     return path.endswith(".py") and not is_protected(path) and not is_made(path)
+
+
+def touched(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[str]:
+    """Files of a repository that are not as they were."""
+    return sorted(
+        name
+        for name in before.keys() | after.keys()
+        if before.get(name) != after.get(name) and not is_made(name)
+    )
+
+
+def with_tests(code: Mapping[str, bytes], tests: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The code of one tree with the tests of another."""
+    kept = {name: data for name, data in code.items() if not is_protected(name)}
+    own = {name: data for name, data in tests.items() if is_protected(name)}
+    return {**{name: data for name, data in kept.items() if not is_made(name)}, **own}

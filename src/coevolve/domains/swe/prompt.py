@@ -50,7 +50,9 @@ def chat(task: Task) -> tuple[Message, ...]:
 
 
 def issue(work: Work) -> str:
-    """What somebody who met the faults would write."""
+    """What somebody who met the faults would write; for a commit, what somebody wrote."""
+    if work.commit is not None:
+        return work.commit.statement
     package = work.source.partition("==")[0].rpartition("/")[2]
     many = len(work.faults) > 1
     lines = [f"{package} does not behave as it should.", "", "What is seen:"]

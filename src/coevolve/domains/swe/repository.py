@@ -14,6 +14,8 @@ from typing import Any
 from coevolve.core.errors import UserError
 from coevolve.core.files import cache_root, replace_file
 from coevolve.domains.swe.box import Tested, run_tests
+from coevolve.domains.swe.fetch import plain
+from coevolve.domains.swe.needs import install
 from coevolve.domains.swe.places import is_code, is_test
 from coevolve.domains.swe.source import Source, Tree, content_of, read_source, tree_of
 
@@ -24,12 +26,16 @@ SIZES = {"small": 1_000, "medium": 2_500, "large": 1 << 30}
 FIRST_CPU_S = 120
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Repository:
+    """One for each source, or for each commit: it is the same only as itself."""
+
     source: Source
     content: str
-    """Hash of all files."""
+    """Hash of all files, and of the wheels that it needs."""
     tree: Tree
+    needs: Path | None
+    """The folder of what its tests need beside it."""
     tests: tuple[str, ...]
     """Ids of the tests that can be relied on."""
     calls: dict[str, list[int]]
@@ -38,6 +44,8 @@ class Repository:
     """Lines that tests run, by file."""
     cpu_s: float
     """What running all tests takes."""
+    base: Tree | None = None
+    """All files before the commit that mended it; None where faults are put into it."""
 
     @property
     def name(self) -> str:
@@ -70,11 +78,15 @@ def repository(name: str) -> Repository:
     """The repository of a source, measured once and kept."""
     source = read_source(name)
     tree = tree_of(source)
-    content = content_of(tree)
+    own = [wheel.file for wheel in source.wheels if wheel.package == plain(source.package)]
+    if own:
+        raise UserError(f"the wheel {own[0]} is {source.name} itself and would give faults away")
+    content = content_of(tree, source.wheels)
+    needs = install(source.wheels)
     kept = folder_of(content) / "repository.json"
     if not kept.is_file():
-        replace_file(kept, json.dumps(measure(source, tree)).encode())
-    return Repository(source, content, tree, **read(kept.read_bytes()))
+        replace_file(kept, json.dumps(measure(source, tree, needs)).encode())
+    return Repository(source, content, tree, needs, **read(kept.read_bytes()))
 
 
 def read(data: bytes) -> dict[str, Any]:
@@ -88,7 +100,7 @@ def folder_of(content: str) -> Path:
     return cache_root() / "swe" / f"v{VERSION}-{version}" / content
 
 
-def measure(source: Source, tree: Tree) -> dict[str, Any]:
+def measure(source: Source, tree: Tree, needs: Path | None) -> dict[str, Any]:
     """Run all tests twice, and once more watching what they call, which some do not bear."""
     test_files = sorted(path for path in tree if is_test(path))
     if not test_files:
@@ -96,14 +108,14 @@ def measure(source: Source, tree: Tree) -> dict[str, Any]:
             f"{source.name} has no tests (files called test_*.py or *_test.py); take a source "
             "whose tests are in it"
         )
-    first = run_tests(tree, test_files, cpu_s=FIRST_CPU_S)
+    first = run_tests(tree, test_files, needs=needs, cpu_s=FIRST_CPU_S)
     if not first.passed:
         raise UserError(
             f"no test of {source.name} passes in the sandbox: {why(first)}; take a source of pure "
             "Python that needs no other package, since nothing is built or installed"
         )
-    second = run_tests(tree, test_files, cpu_s=FIRST_CPU_S)
-    watched = run_tests(tree, test_files, cpu_s=4 * FIRST_CPU_S, trace=True)
+    second = run_tests(tree, test_files, needs=needs, cpu_s=FIRST_CPU_S)
+    watched = run_tests(tree, test_files, needs=needs, cpu_s=4 * FIRST_CPU_S, trace=True)
     tests = steady(first, second, set(watched.calls))
     if not tests:
         raise UserError(f"no test of {source.name} passes twice: {why(second)}")

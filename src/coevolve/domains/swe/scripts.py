@@ -2,6 +2,7 @@
 
 import random
 from functools import partial
+from shlex import quote
 
 from coevolve.core.rollout import Message
 from coevolve.core.task import Task
@@ -38,13 +39,25 @@ def spoken(messages: tuple[Message, ...]) -> int:
 
 
 def fix(task: Task) -> list[str]:
-    """Edits that undo the faults."""
+    """Calls that mend what is wrong."""
     unfolded = unfold(task)
-    return [
-        write_call("edit", **change)
-        for path, whole in unfolded.mended.items()
-        for change in mending(path, unfolded.given[path], whole)
-    ]
+    given, calls = unfolded.given, []
+    for path, whole in unfolded.mended.items():
+        if given.get(path) and whole:
+            calls += [write_call("edit", **one) for one in mending(path, given[path], whole)]
+            continue
+        if path in given:
+            calls.append(write_call("run", command=f"rm {quote(path)}"))
+        calls.append(write_call("edit", path=path, old="", new=whole.decode()))
+    return [*calls, *(write_call("run", command=f"rm {quote(path)}") for path in unfolded.gone)]
+
+
+def place(task: Task) -> tuple[str, int]:
+    """A file with something wrong in it, and the line."""
+    unfolded = unfold(task)
+    for fault in unfolded.work.faults:
+        return fault.path, fault.line
+    return next(iter((*unfolded.mended, *unfolded.gone))), 1
 
 
 def solution(task: Task) -> str:
@@ -54,9 +67,9 @@ def solution(task: Task) -> str:
 
 def oracle(task: Task, _rng: random.Random, messages: tuple[Message, ...]) -> str:
     """Reads, mends, tests, submits."""
-    fault = unfold(task).work.faults[0]
+    path, line = place(task)
     steps = (
-        write_call("read", path=fault.path, first=max(1, fault.line - 10), count=20),
+        write_call("read", path=path, first=max(1, line - 10), count=20),
         "\n".join(fix(task)),
         write_call("run", command=f"python -m pytest -q -x {tests_near(task)}"),
         write_call("submit"),
@@ -75,7 +88,7 @@ def lazy(_task: Task, _rng: random.Random, _messages: tuple[Message, ...]) -> st
 
 def looping(task: Task, _rng: random.Random, _messages: tuple[Message, ...]) -> str:
     """Looks at the same lines until its turns are over."""
-    return write_call("read", path=unfold(task).work.faults[0].path, first=1, count=20)
+    return write_call("read", path=place(task)[0], first=1, count=20)
 
 
 def leak_reader(_task: Task, _rng: random.Random, messages: tuple[Message, ...]) -> str:
@@ -86,7 +99,7 @@ def leak_reader(_task: Task, _rng: random.Random, messages: tuple[Message, ...])
 def tamperer(task: Task, rng: random.Random, _messages: tuple[Message, ...]) -> str:
     """Leaves the faults and works on what judges them: the tests, or their results."""
     trick = rng.choice((REWRITTEN, FORGED, GONE, PRETENDING))
-    path = tests_near(task) if trick == REWRITTEN else unfold(task).work.faults[0].path
+    path = tests_near(task) if trick == REWRITTEN else place(task)[0]
     command = f"cat {'>' if trick == REWRITTEN else '>>'} {path} <<'END'\n{trick}\nEND"
     edits = [write_call("run", command=command)]
     if trick == REWRITTEN:

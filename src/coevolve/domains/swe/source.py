@@ -19,6 +19,7 @@ from coevolve.core.rollout import Value
 from coevolve.core.seeds import digest
 from coevolve.domains.swe.fetch import fetch
 from coevolve.domains.swe.git import committed
+from coevolve.domains.swe.needs import Wheel
 
 Tree = dict[str, bytes]
 """A repository as a value: paths with slashes, below its root."""
@@ -50,6 +51,8 @@ class Source(Value):
     """Of the sdist; empty if only the registry states it."""
     folder: str = ""
     """For a git repository."""
+    wheels: tuple[Wheel, ...] = ()
+    """What its tests need beside it."""
 
 
 @cache
@@ -62,6 +65,9 @@ def shipped() -> tuple[Source, ...]:
             package=one["name"],
             version=one["version"],
             sha256=one["sha256"],
+            wheels=tuple(
+                Wheel(file=file, sha256=sha256) for file, sha256 in one.get("wheels", {}).items()
+            ),
         )
         for one in tomllib.loads(text)["package"]
     )
@@ -156,7 +162,7 @@ def bounded(members: Iterable[Member], name: str) -> Iterator[tuple[str, bytes]]
         yield path, read()
 
 
-def content_of(tree: Tree) -> str:
-    """One hash for all files."""
-    parts = (part for path in sorted(tree) for part in (path, tree[path]))
-    return digest(*parts).hex()
+def content_of(tree: Tree, wheels: tuple[Wheel, ...] = ()) -> str:
+    """One hash for all files, and for what they need."""
+    parts = [part for path in sorted(tree) for part in (path, tree[path])]
+    return digest(*parts, *sorted(one.sha256 for one in wheels)).hex()

@@ -9,15 +9,17 @@ import difflib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import Value
 from coevolve.core.task import Label, Task
 from coevolve.domains.swe.box import run_command
+from coevolve.domains.swe.commit import Commit, mended
 from coevolve.domains.swe.faults import Fault, apply_all, disjoint, parse
-from coevolve.domains.swe.places import is_protected
+from coevolve.domains.swe.places import is_protected, touched
 from coevolve.domains.swe.repository import Repository, repository
 from coevolve.domains.swe.source import Tree
 
@@ -41,12 +43,14 @@ class Work(Value):
     """What the data of a task hold."""
 
     source: str
-    """Name of the source."""
+    """Name of the source; the folder of a git repository where a commit is given."""
     content: str
     """Hash of its files."""
-    faults: tuple[Fault, ...] = Field(min_length=1, max_length=8)
+    faults: tuple[Fault, ...] = Field(max_length=8)
+    commit: Commit | None = Field(default=None, exclude_if=lambda commit: commit is None)
+    """What mended it, where that was a real commit and not a fault was put in."""
     fail: tuple[str, ...] = Field(min_length=1)
-    """Hidden tests that fail with the faults and pass without."""
+    """Hidden tests that fail as long as nothing is mended, and pass then."""
     seen: tuple[str, ...]
     """What a failing test says, for each fault."""
     hint: int = Field(ge=0, le=4)
@@ -60,6 +64,12 @@ class Work(Value):
     issue: str = ""
     """What the policy is told; it follows from all the rest."""
 
+    @model_validator(mode="after")
+    def _one_origin(self) -> "Work":
+        if bool(self.faults) == bool(self.commit):
+            raise ValueError("a task has either faults or a commit")
+        return self
+
 
 class Unfolded(Value):
     """All that follows from a task's data."""
@@ -68,7 +78,11 @@ class Unfolded(Value):
     given: Tree
     """The repository as the policy gets it."""
     mended: Tree
-    """The files that the faults are in, without them."""
+    """The files to be changed, as they should be."""
+    gone: list[str]
+    """Files that should not be there."""
+    needs: Path | None
+    """The folder of what the repository needs beside it."""
     total: int
     """Tests that judge: those that fail, and those that must go on passing."""
 
@@ -84,15 +98,34 @@ def unfold(task: Task) -> Unfolded:
 @lru_cache(maxsize=128)
 def cached(text: str) -> Unfolded:
     work = Work.model_validate_json(text)
-    known = repository(work.source)
+    known = known_of(work)
     check(work, known)
-    changed = apply_all(list(work.faults), known.tree)
-    assert changed is not None
-    given = {**hide(known.tree, work.fail), **changed}
-    mended = {path: known.tree[path] for path in changed}
+    if known.base is None:
+        changed = apply_all(list(work.faults), known.tree)
+        assert changed is not None
+        given = {**hide(known.tree, work.fail), **changed}
+        paths = list(changed)
+    else:
+        given = hide(known.base, work.fail, inherited=False)
+        paths = [path for path in touched(known.base, known.tree) if not is_protected(path)]
+    whole = {path: known.tree[path] for path in paths if path in known.tree}
     if work.history:
-        given = with_history(given, mended)
-    return Unfolded.model_construct(work=work, given=given, mended=mended, total=len(known.tests))
+        given = with_history(given, whole)
+    return Unfolded.model_construct(
+        work=work,
+        given=given,
+        mended=whole,
+        gone=[path for path in paths if path not in known.tree],
+        needs=known.needs,
+        total=len(known.tests),
+    )
+
+
+def known_of(work: Work) -> Repository:
+    """The repository that a task is about."""
+    if work.commit is not None:
+        return mended(work.source, work.commit, work.fail)
+    return repository(work.source)
 
 
 def check(work: Work, known: Repository) -> None:
@@ -110,12 +143,12 @@ def check(work: Work, known: Repository) -> None:
 
 
 def bucket_of(work: Work) -> dict[str, Label]:
-    known = repository(work.source)
+    known = known_of(work)
     return {
         "package": known.source.package,
         "size": known.size,
-        "fault": work.faults[0].kind,
-        "faults": len(work.faults),
+        "fault": work.faults[0].kind if work.faults else "commit",
+        "faults": len(work.faults) or 1,
         "hint": work.hint,
         "history": work.history,
     }
@@ -130,11 +163,12 @@ def with_history(given: Tree, mended: Tree) -> Tree:
     return shown.tree
 
 
-def hide(tree: Tree, fail: tuple[str, ...]) -> Tree:
-    """A tree without the tests named, wherever they are defined."""
+def hide(tree: Tree, fail: tuple[str, ...], *, inherited: bool = True) -> Tree:
+    """A tree without the tests named, wherever they are defined; or, not `inherited`, without those
+    that are where their names say. A commit's new tests are nowhere in the tree before it."""
     left = dict(tree)
     elsewhere: set[str] = set()
-    for path in {name.partition("::")[0] for name in fail}:
+    for path in {name.partition("::")[0] for name in fail} & tree.keys():
         names = {
             tuple(name.partition("[")[0].split("::")[1:])
             for name in fail
@@ -142,7 +176,7 @@ def hide(tree: Tree, fail: tuple[str, ...]) -> Tree:
         }
         left, missing = removed(left, path, names)
         elsewhere |= {names[-1] for names in missing}
-    if elsewhere:  # inherited from a class of another file: by name, wherever tests are
+    if elsewhere and inherited:  # from a class of another file: by name, wherever tests are
         for path in [path for path in left if is_protected(path) and path.endswith(".py")]:
             left = removed(left, path, set(), elsewhere)[0]
     return left

@@ -121,7 +121,7 @@ def prepared() -> tuple[list[str], list[object]]:
     root = request["root"]
     os.chdir(root)
     sys.argv = ["pytest"]
-    sys.path += [os.path.normpath(f"{root}/{folder}") for folder in request["paths"]]
+    sys.path += request["paths"]
     plugins: list[object] = [Recorder(say, request["ids"])]
     if request["trace"]:
         plugins.append(Tracer(say, root))
