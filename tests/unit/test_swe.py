@@ -12,6 +12,7 @@ from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.swe import box
 from coevolve.domains.swe.calls import write_call
+from coevolve.domains.swe.canary import sound
 from coevolve.domains.swe.domain import SweDomain
 from coevolve.domains.swe.repository import repository
 from coevolve.domains.swe.work import unfold
@@ -200,6 +201,18 @@ def test_forged_results_are_not_believed(domain: SweDomain, tasks: list[Task], n
     outcome = one_turn(domain, tasks[0], write_call("run", command=command))
     assert (outcome.valid, outcome.reward) == (False, 0)
     assert outcome.failure in EXPECTED.get(name, ("broken",))
+
+
+def test_a_test_that_others_call_has_no_canaries(tmp_path: Path) -> None:
+    files = {
+        "a.py": "def one():\n    return 1\n",
+        "test_a.py": "from a import one\n\n\n"
+        "def test_one(wanted=1):\n    assert one() == wanted\n\n\n"
+        "def test_again():\n    test_one(wanted=1)\n",
+    }
+    known = repository(str(committed(tmp_path / "calls", files)))
+    assert known.tests == ("test_a.py::test_again", "test_a.py::test_one")
+    assert list(sound(known)) == ["test_a.py::test_again"]
 
 
 def test_tools(domain: SweDomain, tasks: list[Task]) -> None:

@@ -27,7 +27,7 @@ from coevolve.domains.swe.repository import Repository, folder_of, function_of
 from coevolve.domains.swe.source import Tree
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-VERSION = 1
+VERSION = 2
 """Rises when other canaries are made of the same test."""
 MOST = 4
 """Canaries that are tried for one test."""
@@ -352,6 +352,13 @@ def canaries(known: Repository, head: str) -> list[Function]:
     return [] if place is None else turned(place.function, derive(0, "canary", head))
 
 
+def mentioned(data: bytes) -> set[str]:
+    """Names that a file uses: a test that others call must keep its own, and stay what it is."""
+    nodes = list(ast.walk(parsed(data)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+
+
 def attempt(known: Repository) -> tuple[dict[str, list[int]], bool]:
     """Which canaries fail in the repository as it was, where a copy of their test passes; and
     whether all runs came to their end."""
@@ -361,13 +368,15 @@ def attempt(known: Repository) -> tuple[dict[str, list[int]], bool]:
     found: dict[str, list[int]] = {}
     whole = True
     for path in sorted({head.partition("::")[0] for head in heads}):
+        named = mentioned(known.tree[path])
         members = {
             head: [place.function, *canaries(known, head)]
             for head, place in places.items()
             if head.startswith(f"{path}::")
             and place is not None
+            and name_of(head) not in named
             and (place.inherited or not place.indent or name_of(head) not in shared)
-        }  # renamed, others would be missing where they are inherited
+        }  # renamed, others would be missing where they are inherited or called
         planted = plant(known.tree, members, random.Random(0), hidden=False)
         tests = [test for test in known.tests if function_of(test) in members]
         ids = planted.ids(tests)
