@@ -22,7 +22,8 @@ from coevolve.evaluation.judge import judge, said
 from coevolve.evaluation.shape import shaped
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.local import LocalPolicy
-from coevolve.store.rollouts import read, write
+from coevolve.store.rollouts import write
+from coevolve.store.shards import read
 
 LEAST = 4.0
 """How many times sooner the trainer goes on."""

@@ -14,7 +14,8 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.statistics import wilson
 from coevolve.policies.base import Sampling
 from coevolve.policies.script import ScriptedPolicy
-from coevolve.store.rollouts import read, write
+from coevolve.store.rollouts import write
+from coevolve.store.shards import read
 
 POLICIES = ("leak-reader", "lazy")
 QUERY = """

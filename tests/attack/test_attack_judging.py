@@ -30,7 +30,8 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.judge import judge, verdicts
 from coevolve.evaluation.tally import tally
 from coevolve.policies.base import Completion, Prompt, Sampling
-from coevolve.store.rollouts import read, write
+from coevolve.store.rollouts import write
+from coevolve.store.shards import read
 
 NAMES = (
     "lake",

@@ -18,7 +18,7 @@ from coevolve.engines.command import CommandEngine
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.local import LocalPolicy
-from coevolve.store.rollouts import read
+from coevolve.store.shards import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LAKE = get_domain("lake")

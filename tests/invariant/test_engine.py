@@ -23,7 +23,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
-from coevolve.store.rollouts import read
+from coevolve.store.shards import read
 
 HERE = Path(__file__).parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}

@@ -20,7 +20,7 @@ from coevolve.harness import reward
 from coevolve.harness.filters import PythonFilter, TopFilter, TruncationFilter
 from coevolve.harness.harness import Harness
 from coevolve.harness.rules import BacktestRule
-from coevolve.store.rollouts import read
+from coevolve.store.shards import read
 
 LAKE = get_domain("lake")
 ADAPTIVE = "short * (valid + optimal) / 2 - (1 - short) * tokens / 40"

@@ -17,7 +17,7 @@ from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.settings import shards
 from coevolve.policies.models import load
-from coevolve.store.rollouts import read
+from coevolve.store.shards import read
 
 STEPS = {"steps": 10, "tasks": 4}
 

@@ -169,9 +169,10 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
 
 
 def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:
-    from coevolve.store.rollouts import read
+    from coevolve.store.rollouts import read_file
 
-    rows = read(root / "deep" / "tree" / "versions" / "03").to_pylist()
+    place = root / "deep" / "tree" / "versions" / "03"
+    rows = [row for file in place.rglob("*.parquet") for row in read_file(file).to_pylist()]
     base = "/runs/deep/tree/rollouts"
     for query, wanted in (
         ({"version": "3"}, lambda r: True),

@@ -37,7 +37,7 @@ from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.generate import Answer, Generator
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import load
-from coevolve.store.rollouts import read
+from coevolve.store.shards import read
 
 LAX = {"dead_share": 2, "cut_share": 2, "length_factor": 99, "entropy_share": 0, "drift": 99}
 

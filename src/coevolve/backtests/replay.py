@@ -6,7 +6,6 @@ out, wherever they lie.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,17 +117,9 @@ def read_stored(folder: Path, version: int | None, components: Mapping[str, obje
     parts = [part for part in parts_of(folder) if (part.version, part.source) == (version, "train")]
     files = [file for part in sound(folder, parts, sums_of(folder))[0] for file in part.files]
     own = compute.field("split") == str(Split.TRAIN)
-    tables = [
-        parquet.read_table(file, columns=list(COLUMNS), filters=own)
-        for file in sorted(files, key=numbers_in)
-    ]
+    tables = [parquet.read_table(file, columns=list(COLUMNS), filters=own) for file in files]
     empty = SCHEMA.empty_table().select(COLUMNS)
     return columns_of(pyarrow.concat_tables([*tables, empty]).combine_chunks(), components)
-
-
-def numbers_in(file: Path) -> list[int]:
-    """Step and process of a file: the tenth process comes after the second."""
-    return [int(digits) for digits in re.findall(r"\d+", file.name)]
 
 
 def columns_of(table: pyarrow.Table, components: Mapping[str, object]) -> Stored:

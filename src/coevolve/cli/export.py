@@ -127,33 +127,33 @@ def write(place: Path, name: str, rows: list[dict[str, Any]], form: Form) -> Pat
 
 def rollouts(folder: Path, place: Path, name: str) -> list[Path]:
     """Rollouts of the visible splits, a file for each version and source."""
-    import pyarrow
     from pyarrow import parquet
 
     from coevolve.store.layout import parts_of
-    from coevolve.store.rollouts import read_file
+    from coevolve.store.rollouts import SCHEMA, blocks
 
     written = []
     for part in parts_of(folder.resolve()):
-        table = without_maps(pyarrow.concat_tables([read_file(file) for file in part.files]))
-        numbers = pyarrow.array([part.version] * len(table), pyarrow.int32())
         path = place / str(part.split) / f"version-{part.version:02d}-{part.source}.parquet"
         path.parent.mkdir(exist_ok=True)
-        parquet.write_table(table.append_column("version", numbers), path, compression="zstd")
+        schema = exported(SCHEMA.empty_table(), part.version).schema
+        with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+            for block in (block for file in part.files for block in blocks(file)):
+                writer.write_table(exported(block, part.version))
         written.append(path)
     (place / "README.md").write_text(CARD.format(name=name), encoding="utf-8")
     return [*written, place / "README.md"]
 
 
-def without_maps(table: Any) -> Any:
-    """Maps as JSON text: data sets know no maps."""
+def exported(table: Any, version: int) -> Any:
+    """Rollouts with their version, and with maps as JSON text: data sets know no maps."""
     import pyarrow
 
     for place, field in enumerate(table.schema):
         if pyarrow.types.is_map(field.type):
             texts = [json.dumps(dict(value)) for value in table[field.name].to_pylist()]
-            table = table.set_column(place, field.name, pyarrow.array(texts))
-    return table
+            table = table.set_column(place, field.name, pyarrow.array(texts, pyarrow.string()))
+    return table.append_column("version", pyarrow.array([version] * len(table), pyarrow.int32()))
 
 
 def to_trackio(folder: Path, lineage: "Lineage") -> int:

@@ -290,15 +290,18 @@ def closed(work: StageFolder, base: dict[str, Any], seconds: float) -> Result:
     done = int(last.get("step", steps))
     if work.stage.kind == "grpo":
         from coevolve.store.rollouts import write
+        from coevolve.store.shards import compact, step_file
 
-        shutil.rmtree(work.path / "rollouts", ignore_errors=True)
+        place = work.path / "rollouts"
+        shutil.rmtree(place, ignore_errors=True)
         for step, attempts in enumerate(work.attempts()):
             rollouts = work.judge(attempts, short)
             short = short_after(short, [one.tokens for one in attempts])
-            write(rollouts, work.path / "rollouts" / f"step-{step:06d}-0.parquet")
+            write(rollouts, step_file(place, step))
             measured.append(facts_of(rollouts, attempts))
             tried += len(rollouts)
             used += tokens(rollouts)
+        compact(place)
         done = len(measured)
         if not lines:
             text = "".join(json.dumps({"step": n, **m}) + "\n" for n, m in enumerate(measured, 1))

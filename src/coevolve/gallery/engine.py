@@ -25,6 +25,7 @@ from coevolve.harness.filters import Memory, grouped, weights
 from coevolve.harness.reward import SHORT, columns_of, short_after
 from coevolve.policies.base import Sampling, tokens
 from coevolve.store.rollouts import write
+from coevolve.store.shards import step_file
 
 
 class MixtureEngine:
@@ -58,7 +59,7 @@ class MixtureEngine:
             for place, (one, reward) in enumerate(zip(rollouts, rewards, strict=True)):
                 facts = {"step": step, "group": f"{step}/{place // recipe.group}"}
                 rollouts[place] = one.model_copy(update={**facts, "shaped": float(reward)})
-            write(rollouts, stage.folder / "rollouts" / f"step-{step:06d}-0.parquet")
+            write(rollouts, step_file(stage.folder / "rollouts", step))
             valid = np.array([float(one.outcome.valid) for one in rollouts])
             groups = grouped(np.arange(len(rollouts)) // recipe.group, rewards, valid)
             own = weighed(stage.filters, rollouts, self.domain.components, short, groups).values

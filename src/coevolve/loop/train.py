@@ -35,13 +35,12 @@ from coevolve.loop.measure import on_dev, on_gate
 from coevolve.loop.run import Run
 from coevolve.policies.models import weights_of
 from coevolve.policies.vllm import end_servers
-from coevolve.store.cells import cells_of
 from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import RESULT, Work, finish, give, job_of, result_of
 from coevolve.store.lineage import lineage_of
 from coevolve.store.paths import Paths, version_place
 from coevolve.store.phases import Dev, Grown, Scores, Train
-from coevolve.store.stages import stage_rollouts
+from coevolve.store.stages import stage_cells
 
 CODE = (".py", ".toml")
 WORK = "coevolve.loop.train:train_version"  # for a cluster
@@ -271,7 +270,7 @@ def train_stage(
     return Train(
         result=found.model_copy(update={"policy": paths.name(found.policy)}),
         weights=weights_of(found.policy),
-        cells=tuple(cells_of(stage_rollouts(folder, own))),
+        cells=tuple(stage_cells(folder, own)),
         spent=spent,
     )
 

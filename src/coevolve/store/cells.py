@@ -4,7 +4,7 @@ A cell is one combination of labels. Counts only, never rates without their n.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from coevolve.core.rollout import Rollout, Value
@@ -58,13 +58,69 @@ class Case(Value):
     details: dict[str, Any] = {}
 
 
+class Tally:
+    """A cell while it is counted."""
+
+    def __init__(self) -> None:
+        self.n = self.valid = self.optimal = 0
+        self.reward = 0.0
+        self.failures: Counter[str] = Counter()
+        self.groups: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(
+        self, task: str, group: str, reward: float, valid: bool, optimal: bool, failure: str | None
+    ) -> None:
+        """Count a rollout; without a group it is compared with others at the same task."""
+        self.n += 1
+        self.valid += valid
+        self.optimal += optimal
+        self.reward += reward
+        if failure:
+            self.failures[failure] += 1
+        self.groups[group or task].append(reward)
+
+    def cell(self, labels: dict[str, Label]) -> Cell:
+        several = [rewards for rewards in self.groups.values() if len(rewards) > 1]
+        return Cell(
+            labels=labels,
+            n=self.n,
+            valid=self.valid,
+            optimal=self.optimal,
+            reward=self.reward,
+            failures=dict(self.failures.most_common()),
+            groups=len(several),
+            dead=sum(max(rewards) - min(rewards) < SAME for rewards in several),
+            spread=sum(_variance(rewards) for rewards in several),
+        )
+
+
+class Tallies:
+    """Rollouts counted by some labels, or by all that they have."""
+
+    def __init__(self, labels: Sequence[str] = ()) -> None:
+        self.labels = labels
+        self.found: dict[tuple[tuple[str, Label], ...], Tally] = {}
+
+    def of(self, bucket: Mapping[str, Label]) -> Tally:
+        """Where rollouts with these labels are counted."""
+        key = tuple((name, bucket[name]) for name in self.labels or sorted(bucket))
+        return self.found.setdefault(key, Tally())
+
+    def cells(self) -> list[Cell]:
+        """Those with rollouts, in the order of their labels."""
+        found = sorted(self.found.items(), key=_order)
+        return [tally.cell(dict(key)) for key, tally in found if tally.n]
+
+
 def cells_of(rollouts: Iterable[Rollout], labels: Sequence[str] = ()) -> list[Cell]:
     """One cell per combination of `labels` (all labels if none are named), in their order."""
-    found: dict[tuple[tuple[str, Label], ...], list[Rollout]] = defaultdict(list)
-    for rollout in rollouts:
-        names = labels or sorted(rollout.bucket)
-        found[tuple((name, rollout.bucket[name]) for name in names)].append(rollout)
-    return [_cell(dict(key), members) for key, members in sorted(found.items(), key=_order)]
+    tallies = Tallies(labels)
+    for one in rollouts:
+        came = one.outcome
+        tallies.of(one.bucket).add(
+            one.task_id, one.group, came.reward, came.valid, came.optimal, came.failure
+        )
+    return tallies.cells()
 
 
 def merged(cells: Iterable[Cell], labels: Sequence[str]) -> list[Cell]:
@@ -92,26 +148,6 @@ def pooled(cells: Iterable[Cell], label: tuple[str, Label] | None = None) -> Cel
     """All cells that carry a label, as one; without a label, all cells."""
     found = [cell for cell in cells if label is None or cell.labels.get(label[0]) == label[1]]
     return merged(found, ())[0] if found else NOTHING
-
-
-def _cell(labels: dict[str, Label], rollouts: list[Rollout]) -> Cell:
-    outcomes = [rollout.outcome for rollout in rollouts]
-    groups: dict[str, list[float]] = defaultdict(list)
-    for rollout in rollouts:
-        groups[rollout.group or rollout.task_id].append(rollout.outcome.reward)
-    several = [rewards for rewards in groups.values() if len(rewards) > 1]
-    failures = Counter(outcome.failure for outcome in outcomes if outcome.failure)
-    return Cell(
-        labels=labels,
-        n=len(rollouts),
-        valid=sum(outcome.valid for outcome in outcomes),
-        optimal=sum(outcome.optimal for outcome in outcomes),
-        reward=sum(outcome.reward for outcome in outcomes),
-        failures=dict(failures.most_common()),
-        groups=len(several),
-        dead=sum(max(rewards) - min(rewards) < SAME for rewards in several),
-        spread=sum(_variance(rewards) for rewards in several),
-    )
 
 
 def _variance(values: list[float]) -> float:

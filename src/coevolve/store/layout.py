@@ -11,24 +11,21 @@ that was not asked for are not opened, not listed and not named.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-import pyarrow
-from pyarrow import parquet
 
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.splits import Split
 from coevolve.store.ledger import Ledger
 from coevolve.store.paths import Paths
-from coevolve.store.rollouts import SCHEMA
+from coevolve.store.rollouts import problem
 from coevolve.store.seals import Sums, damages
+from coevolve.store.shards import standing
 
 Source = Literal["train", "dev", "probe", "gate"]
 VISIBLE = (Split.TRAIN, Split.DEV)
 """Splits that engineers, diagnostics and backtests may read."""
-KNOWN = ("2",)
-"""Versions of the file format that can be read."""
 BASE = -1
 """The version of the policy that a run begins with."""
 
@@ -55,7 +52,16 @@ def parts_of(folder: Path, splits: Iterable[Split] = VISIBLE) -> list[Part]:
     return [
         Part(version, source, split, files)
         for version, source, split, place, pattern in places(folder)
-        if split in wanted and (files := tuple(sorted(place.glob(pattern))))
+        if split in wanted and (files := tuple(files_in(place, pattern)))
+    ]
+
+
+def files_in(place: Path, pattern: str) -> list[Path]:
+    """Files of one source, in order."""
+    return [
+        file
+        for _, own in groupby(sorted(place.glob(pattern)), lambda file: file.parent)
+        for file in standing(own)
     ]
 
 
@@ -127,23 +133,3 @@ def spoiled(
             known[path] = value
     found = damages(folder, known, read_again=False)
     return {folder / one.path: one.what for one in found}
-
-
-def problem(file: Path, thoroughly: bool = False) -> str:
-    """What is wrong with a file, or nothing."""
-    if not file.is_file():
-        return "is no regular file"
-    try:
-        with parquet.ParquetFile(file) as opened:
-            schema = opened.schema_arrow
-            mark = (schema.metadata or {}).get(b"coevolve_rollouts", b"").decode()
-            if mark not in KNOWN:
-                return f"its format is {mark or 'not that of rollouts'}, known: {', '.join(KNOWN)}"
-            if not schema.equals(SCHEMA):
-                return "its columns are not those of rollouts"
-            if thoroughly:
-                for _ in opened.iter_batches():
-                    pass
-    except (OSError, pyarrow.ArrowException) as error:
-        return " ".join(str(error).split())[:200]
-    return ""

@@ -5,7 +5,8 @@ SCHEMA is the documented format; VERSION goes into every file and rises with any
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from coevolve.core.files import settle, storable
 from coevolve.core.rollout import Rollout
 
 VERSION = "2"
+KNOWN = ("2",)
+"""Versions of the file format that can be read."""
 
 SCHEMA = pyarrow.schema(
     [
@@ -102,26 +105,66 @@ def write(rollouts: Sequence[Rollout], path: Path) -> None:
         table = pyarrow.Table.from_pydict(columns(rollouts), schema=SCHEMA)
     except (UnicodeEncodeError, PydanticSerializationError):
         table = pyarrow.Table.from_pydict(columns([mended(one) for one in rollouts]), schema=SCHEMA)
+    with writing(path) as file:
+        file.write_table(table)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[parquet.ParquetWriter]:
+    """A file of rollouts that appears only when it is complete; an error leaves none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
+    options = {"compression": "zstd", "write_page_checksum": True}
     try:
-        parquet.write_table(table, partial, compression="zstd", write_page_checksum=True)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        with parquet.ParquetWriter(partial, SCHEMA, **options) as file:
+            yield file
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
         os.replace(partial, path)
         settle(path.parent)
     finally:
         partial.unlink(missing_ok=True)
 
 
-def read(folder: Path) -> pyarrow.Table:
-    """All rollouts below a folder, in the order of the file names."""
-    files = sorted(folder.rglob("*.parquet"))
-    if not files:
-        return SCHEMA.empty_table()
-    return pyarrow.concat_tables([read_file(file) for file in files])
-
-
 def read_file(file: Path) -> pyarrow.Table:
     """The rollouts of a file, if its pages are what was written."""
     return parquet.read_table(file, schema=SCHEMA, page_checksum_verification=True)
+
+
+def blocks(file: Path, columns: Sequence[str] | None = None) -> Iterator[pyarrow.Table]:
+    """The same, or some columns of it, a block of rows after another."""
+    with parquet.ParquetFile(file, page_checksum_verification=True) as opened:
+        for block in range(opened.num_row_groups):
+            yield opened.read_row_group(block, columns)
+
+
+def read_row(file: Path, row: int) -> dict[str, Any]:
+    """One rollout of a file, by its number from 0."""
+    with parquet.ParquetFile(file, page_checksum_verification=True) as opened:
+        for block in range(opened.num_row_groups):
+            rows = opened.metadata.row_group(block).num_rows
+            if row < rows:
+                found: dict[str, Any] = opened.read_row_group(block).slice(row, 1).to_pylist()[0]
+                return found
+            row -= rows
+    raise ValueError(f"{file.name} has fewer rows")
+
+
+def problem(file: Path, thoroughly: bool = False) -> str:
+    """What is wrong with a file, or nothing."""
+    if not file.is_file():
+        return "is no regular file"
+    try:
+        with parquet.ParquetFile(file) as opened:
+            schema = opened.schema_arrow
+            mark = (schema.metadata or {}).get(b"coevolve_rollouts", b"").decode()
+            if mark not in KNOWN:
+                return f"its format is {mark or 'not that of rollouts'}, known: {', '.join(KNOWN)}"
+            if not schema.equals(SCHEMA):
+                return "its columns are not those of rollouts"
+            if thoroughly:
+                for _ in opened.iter_batches():
+                    pass
+    except (OSError, pyarrow.ArrowException) as error:
+        return " ".join(str(error).split())[:200]
+    return ""

@@ -16,7 +16,7 @@ from coevolve.core.errors import UserError
 from coevolve.dashboard.web.table import Columns, Table
 from coevolve.evaluation.clusters import rate_by_task
 from coevolve.evaluation.statistics import Rate
-from coevolve.store.rollouts import read_file
+from coevolve.store.rollouts import read_row
 
 PAGE = 50
 MOST_LINES = 200_000
@@ -238,7 +238,7 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
     if at is None:
         return None
     try:
-        (values,) = read_file(path).slice(int(row), 1).to_pylist()
+        values = read_row(path, int(row))
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise UserError(f"{place}.parquet: {' '.join(str(error).split())[:200]}") from None
     same = (columns.version == columns.version[at]) & (columns.group == columns.group[at])

@@ -20,7 +20,8 @@ from coevolve.diagnostics.views import pattern, quoted
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.store.cells import SAME
-from coevolve.store.layout import Broken, Part, parts_of, problem, spoiled, sums_of
+from coevolve.store.layout import Broken, Part, parts_of, spoiled, sums_of
+from coevolve.store.rollouts import problem
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -31,6 +31,7 @@ from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
 from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
+from coevolve.store.shards import compact
 
 
 class Parts(NamedTuple):
@@ -73,15 +74,20 @@ class TrlEngine:
             )
         with folder.claimed():
             folder.open(stage, tasks)
-            if done := folder.result():
-                return done
-            if not rank():
-                folder.sweep()
-            if stage.processes > 1 and "WORLD_SIZE" not in os.environ:
-                from coevolve.engines.trl.launch import launch
+            alone = "WORLD_SIZE" not in os.environ
+            result = folder.result()
+            if result is None:
+                if not rank():
+                    folder.sweep()
+                if stage.processes > 1 and alone:
+                    from coevolve.engines.trl.launch import launch
 
-                return launch(stage, folder, observe)
-            return self.run(stage, list(tasks), folder, observe)
+                    result = launch(stage, folder, observe)
+                else:
+                    result = self.run(stage, list(tasks), folder, observe)
+            if alone:  # else other processes may still write
+                compact(folder.rollouts)
+            return result
 
     def run(
         self, stage: Stage, tasks: list[Task], folder: StageFolder, observe: Observe | None

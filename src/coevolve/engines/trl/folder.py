@@ -4,7 +4,7 @@
     stage.json           the stage and a hash of its tasks; another stage is refused
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
-    rollouts/            every rollout, a Parquet file per step and process
+    rollouts/            every rollout, a Parquet file per step and process; in the end a few files
     checkpoints/         checkpoint-N after N updates, with a file `complete` in it once it is,
                          which tells the step; gone in the end
     policy/              the result, a transformers folder
@@ -32,6 +32,7 @@ from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded, anywhere
 from coevolve.store.files import WriterLock
 from coevolve.store.paths import Paths
+from coevolve.store.shards import forget
 
 LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
@@ -165,6 +166,7 @@ class StageFolder:
         if self.steps.exists():
             kept = [line for line in self.lines() if line["step"] <= step]
             write(self.steps, "".join(json.dumps(line) + "\n" for line in kept))
+        forget(self.rollouts, step)
 
     def lines(self) -> list[dict[str, Any]]:
         """The metrics of every step so far; a line that was cut off is left out."""

@@ -18,6 +18,7 @@ from coevolve.harness.filters import Filter
 from coevolve.harness.reward import SHORT
 from coevolve.policies.base import Completion, Prompt
 from coevolve.store.rollouts import write
+from coevolve.store.shards import step_file
 
 
 class Attempt(NamedTuple):
@@ -121,7 +122,7 @@ class Recorder:
             )
             for attempt, one, group in zip(attempts, scored, groups, strict=True)
         ]  # fmt: skip
-        write(rollouts, self.folder / f"step-{step:06d}-{self.process}.parquet")
+        write(rollouts, step_file(self.folder, step, self.process))
 
     def flush(self) -> None:
         """Wait until everything is on disk; raises what went wrong there."""

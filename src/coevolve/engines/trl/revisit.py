@@ -8,7 +8,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pyarrow import parquet
+from coevolve.store.rollouts import blocks
+from coevolve.store.shards import stage_files
+
+SEEN = ("step", "task_id", "group", "shaped")
 
 
 class Revisits:
@@ -31,14 +34,15 @@ class Revisits:
 
     def recall(self, folder: Path, until: int, numbers: Mapping[str, int]) -> None:
         """Go through the steps before one, as they were recorded in a folder."""
-        for step in range(until):
-            groups: dict[int, tuple[int, set[float]]] = {}
-            for file in folder.glob(f"step-{step:06d}-*.parquet"):
-                for row in parquet.read_table(
-                    file, columns=["task_id", "group", "shaped"]
-                ).to_pylist():
-                    place = int(row["group"].partition("/")[2])
-                    groups.setdefault(place, (numbers[row["task_id"]], set()))[1].add(row["shaped"])
+        steps: list[dict[int, tuple[int, set[float]]]] = [{} for _ in range(until)]
+        for file in stage_files(folder):
+            for block in blocks(file, SEEN):
+                columns = (block[name].to_pylist() for name in SEEN)
+                for step, task, group, earned in zip(*columns, strict=True):
+                    if step < until:
+                        place = int(group.partition("/")[2])
+                        steps[step].setdefault(place, (numbers[task], set()))[1].add(earned)
+        for groups in steps:
             found = [groups[place] for place in sorted(groups)]
             self.swap([task for task, _ in found])
             self.see([task for task, _ in found], [len(earned) > 1 for _, earned in found])
