@@ -106,7 +106,8 @@ def measure(section: Section, count: int, processes: int, speed: float) -> None:
     section.notes = [
         f"a million rollouts take {MILLION * TOKENS / speed:,.0f} s at {speed:,.0f} tokens a "
         f"second; recording them {MILLION * each:,.0f} s of one core, "
-        f"{100 * each * speed / TOKENS:.2f} %, reckoned from {n:,}."
+        f"{100 * each * speed / TOKENS:.2f} %, reckoned from {n:,}.",
+        "memory of writing is mostly the texts that are made up here.",
     ]
 
 
