@@ -1,13 +1,17 @@
 """What predicts how much a setting of the knobs will teach, before it is trained on?
 
-    python benchmarks/predictors.py FOLDER [--policy pocket] [--at-once 8] [--quick] [--json FILE]
+    python benchmarks/predictors.py FOLDER [--policy pocket] [--trainings 2] [--at-once 8] [--quick]
+        [--json FILE]
     python benchmarks/predictors.py --table FILE ...
 
 24 settings of the lake's knobs, twelve with a name and twelve drawn, are probed, and trained on
-from the same checkpoint, for 60 steps of 64 x 16 rollouts at 1e-4; what came of it is the rate of
-valid answers to fresh tasks of the target. For each predictor the table has the correlation of its
-number with that rate, over settings, and over how many tasks the number was taken. Wants a GPU:
-about five minutes of an H200 for one checkpoint. FOLDER keeps all answers, FILE the numbers.
+from the same checkpoint, twice for 60 steps of 64 x 16 rollouts at 1e-4; what came of it is the
+rate of valid answers to fresh tasks of the target, the mean of both. For each predictor the table
+has the correlation of its number with that rate, over settings, and over how many tasks the number
+was taken; above it stands how far the two trainings agree, which bounds what any predictor can
+reach. Below it stands how often the backtest that is the default takes a change from one setting to
+another, drawn by chance, by what came of it. Wants a GPU: about ten minutes of an H200 for one
+checkpoint. FOLDER keeps all answers, FILE the numbers.
 """
 
 import argparse
@@ -24,7 +28,8 @@ import numpy as np
 from gpu import share_gpu
 from scipy.stats import pearsonr, spearmanr
 
-from coevolve.backtests.bets import needs
+from coevolve.backtests.bets import Bet, needs
+from coevolve.backtests.knobs import odds
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
@@ -32,9 +37,11 @@ from coevolve.domains.knobs import Knobs
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.engines.base import Stage
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.statistics import wilson
 from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import BacktestRule
 from coevolve.policies.base import Sampling
-from coevolve.store.cells import Cell
+from coevolve.store.cells import Cell, merged
 
 LAKE = LakeDomain()
 AGENTS = {"agents2.share": 0.4, "agents3.share": 0.3, "agents4.share": 0.2, "agents5.share": 0.1}
@@ -46,13 +53,17 @@ EASY = {
 }  # fmt: skip
 SIZES = range(3, 11)
 PREDICTORS = {
-    "alive": "share of live groups, 256 tasks x 16",
+    "alive": "share of live groups, 512 tasks x 16",
     "signal": "variance of rewards within groups, the same",
     "need": "their spread, by how much the target lacks of such tasks (its root), the same",
     "gradient": "cosine with the gradient of valid answers to 1,024 dev tasks x 8, the same",
     "replay": "stored answers to these, weighed by a branch of 10 steps",
     "branch": "the branch's own answers to them, two to each",
 }
+SAID = "said"
+"""The job that asks all predictors about a setting; numbers are trainings on it."""
+DRAWS = 400
+"""Of changes from one setting to another."""
 PARTS = 16
 """Of a setting's probes, with a gradient each."""
 
@@ -95,9 +106,9 @@ class Measure:
 
     def __init__(self, quick: bool) -> None:
         self.quick = quick
-        self.probes, self.samples = (32, 4) if quick else (256, 16)
+        self.probes, self.samples = (32, 4) if quick else (512, 16)
         self.dev, self.dev_samples = (64, 4) if quick else (1_024, 8)
-        self.final = 64 if quick else 1_536
+        self.final, self.final_samples = (64, 2) if quick else (1_536, 4)
         self.branch, self.steps = (1, 2) if quick else (10, 60)
         tasks, group = (4, 4) if quick else (64, 16)
         self.recipe = Recipe(tasks=tasks, group=group, learning_rate=1e-4, max_tokens=128)
@@ -146,7 +157,7 @@ def in_groups(rollouts: Sequence[Rollout], samples: int) -> Iterator[Sequence[Ro
         yield rollouts[first : first + samples]
 
 
-def prepare(folder: Path, policy: str, amount: Measure) -> dict[str, Any]:
+def prepare(folder: Path, policy: str, amount: Measure) -> None:
     """The target as the checkpoint sees it: answers to dev tasks, and the way to better ones."""
     import torch
 
@@ -156,7 +167,6 @@ def prepare(folder: Path, policy: str, amount: Measure) -> dict[str, Any]:
     model = load(policy, training=True)
     found = answers(model, dev_tasks(amount), amount.dev_samples, 2)
     lines = "\n".join(one.model_dump_json() for one in found)
-    (folder / "dev.jsonl").write_text(lines)
     values = np.array([float(one.outcome.valid) for one in found]).reshape(-1, amount.dev_samples)
     weights = (values - values.mean(1, keepdims=True)).ravel()
     half = len(found) // 2
@@ -164,7 +174,13 @@ def prepare(folder: Path, policy: str, amount: Measure) -> dict[str, Any]:
         gradient(model, found[part], weights[part]) for part in (slice(0, half), slice(half, None))
     ]
     torch.save(torch.stack(halves).cpu(), folder / "target.pt")
-    return {"groups": groups_of(found, amount.dev_samples), "gram": gram(torch.stack(halves))}
+    (folder / "dev.jsonl").write_text(lines)
+
+
+def answered(folder: Path) -> list[Rollout]:
+    """What `prepare` kept."""
+    lines = (folder / "dev.jsonl").read_text().splitlines()
+    return [Rollout.model_validate_json(line) for line in lines]
 
 
 def gram(rows: Any, others: Any = None) -> list[list[float]]:
@@ -172,15 +188,14 @@ def gram(rows: Any, others: Any = None) -> list[list[float]]:
     return found
 
 
-def one_setting(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, Any]:
-    """Everything about one setting."""
+def said_of(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, Any]:
+    """What all predictors need to know about one setting."""
     import torch
 
-    from coevolve.engines.trl.engine import TrlEngine
     from coevolve.policies.likelihood import gradient, log_likelihoods
     from coevolve.policies.models import load
 
-    knobs, recipe, samples = settings()[name], amount.recipe, amount.samples
+    knobs, samples = settings()[name], amount.samples
     model = load(policy, training=True)
     probed = answers(model, drawn(knobs, amount.probes, 3, Split.TRAIN), samples, 4)
     weights = advantages(probed, samples, "reward")
@@ -190,32 +205,46 @@ def one_setting(folder: Path, policy: str, name: str, amount: Measure) -> dict[s
         for at in range(0, len(probed), size)
     ])  # fmt: skip
     target = torch.load(folder / "target.pt").to(parts.device)
-    found = {
+    found: dict[str, Any] = {
         "name": name, "knobs": {k: v for k, v in knobs.items() if v != LAKE.space.knobs[k].default},
         "groups": groups_of(probed, samples), "gram": gram(parts), "dots": gram(parts, target),
     }  # fmt: skip
     del parts, target
-    lines = (folder / "dev.jsonl").read_text().splitlines()
-    dev = [Rollout.model_validate_json(line) for line in lines]
+    dev = answered(folder)
     before = log_likelihoods(model, dev)
     del model
-    for what, steps, seed in (("branch", amount.branch, 5), ("trained", amount.steps, 6)):
-        own = recipe.model_copy(update={"steps": steps})
-        tasks = drawn(knobs, steps * recipe.tasks, seed, Split.TRAIN)
-        stage = Stage(
-            kind="grpo", model=policy, recipe=own, seed=seed, folder=folder / f"{name}-{what}"
-        )
-        model = load(TrlEngine().train(stage, tasks).policy)
-        if what == "branch":
-            ratios = np.exp(np.clip(log_likelihoods(model, dev) - before, -20, 20))
-            found["replay"] = replayed(dev, ratios, amount.dev_samples)
-            fresh = answers(model, dev_tasks(amount), 2, 7)
-        else:
-            fresh = answers(model, drawn(settings()["target"], amount.final, 8, Split.DEV), 2, 9)
-        for metric in ("valid", "optimal"):
-            values = [getattr(one.outcome, metric) for one in fresh]
-            found[f"{what}_{metric}"] = float(np.mean(values))
+    model = trained(folder / f"{name}-branch", policy, name, amount, amount.branch, 5)
+    ratios = np.exp(np.clip(log_likelihoods(model, dev) - before, -20, 20))
+    found["replay"] = replayed(dev, ratios, amount.dev_samples)
+    found["branch"] = rates(answers(model, dev_tasks(amount), 2, 7))["valid"]
     return found
+
+
+def came_of(
+    folder: Path, policy: str, name: str, amount: Measure, training: int
+) -> dict[str, float]:
+    """What a training on one setting leads to."""
+    own = folder / f"{name}-trained-{training}"
+    model = trained(own, policy, name, amount, amount.steps, 100 + training)
+    tasks = drawn(settings()["target"], amount.final, 8, Split.DEV)
+    return rates(answers(model, tasks, amount.final_samples, 9))
+
+
+def trained(folder: Path, policy: str, name: str, amount: Measure, steps: int, seed: int) -> Any:
+    from coevolve.engines.trl.engine import TrlEngine
+    from coevolve.policies.models import load
+
+    recipe = amount.recipe.model_copy(update={"steps": steps})
+    tasks = drawn(settings()[name], steps * recipe.tasks, seed, Split.TRAIN)
+    stage = Stage(kind="grpo", model=policy, recipe=recipe, seed=seed, folder=folder)
+    return load(TrlEngine().train(stage, tasks).policy)
+
+
+def rates(found: Sequence[Rollout]) -> dict[str, float]:
+    return {
+        metric: float(np.mean([getattr(one.outcome, metric) for one in found]))
+        for metric in ("valid", "optimal")
+    }
 
 
 def replayed(dev: Sequence[Rollout], ratios: Any, samples: int) -> list[float]:
@@ -232,40 +261,88 @@ def collect(arguments: argparse.Namespace) -> dict[str, Any]:
     folder, amount = arguments.folder, Measure(arguments.quick)
     folder.mkdir(parents=True, exist_ok=True)
     share_gpu()
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # gives its memory back
-        dev = pool.submit(prepare, folder, arguments.policy, amount).result()
+    if not (folder / "dev.jsonl").exists():
+        with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # gives its memory back
+            apart.submit(prepare, folder, arguments.policy, amount).result()
 
-    def work(name: str) -> dict[str, Any]:
-        file = folder / f"{name}.json"
+    def work(job: tuple[str, str]) -> dict[str, Any]:
+        name, what = job
+        file = folder / f"{name}-{what}.json"
         if not file.exists():
             quick = ["--quick"] if arguments.quick else []
-            words = [str(folder), "--policy", arguments.policy, "--setting", name, *quick]
+            words = [str(folder), "--policy", arguments.policy, "--job", name, what, *quick]
             done = subprocess.run(
                 [sys.executable, __file__, *words], capture_output=True, text=True, check=False
             )
             if done.returncode:
-                raise SystemExit(f"{name}: {done.stderr[-3000:]}")
-        print(name, flush=True)
+                raise SystemExit(f"{name}, {what}: {done.stderr[-3000:]}")
+        print(name, what, flush=True)
         found: dict[str, Any] = json.loads(file.read_text())
         return found
 
     names = list(settings())[: 4 if arguments.quick else None]
+    jobs = [
+        (name, what) for what in (SAID, *map(str, range(arguments.trainings))) for name in names
+    ]
     with ThreadPoolExecutor(arguments.at_once) as pool:
-        rows = list(pool.map(work, names))
-    rows = [numbers(row, dev["groups"]) for row in rows]
-    return {"policy": arguments.policy, "rows": rows}
+        found = dict(zip(jobs, pool.map(work, jobs), strict=True))
+    dev = groups_of(answered(folder), amount.dev_samples)
+    rows = [
+        numbers(found[name, SAID], dev)
+        | {
+            metric: [found[name, str(number)][metric] for number in range(arguments.trainings)]
+            for metric in ("valid", "optimal")
+        }
+        for name in names
+    ]
+    power = taken([found[name, SAID]["groups"] for name in names], rows, dev)
+    return {"policy": arguments.policy, "rows": rows, "taken": power}
 
 
-def numbers(row: dict[str, Any], dev: list[dict[str, Any]]) -> dict[str, Any]:
-    """What every predictor says of a setting, and what came of it."""
-    rewards = np.array([group["reward"] for group in row["groups"]])
-    spread, parts = rewards.std(1), np.array(row["gram"])
+def taken(
+    groups: list[list[dict[str, Any]]], rows: list[dict[str, Any]], dev: list[dict[str, Any]]
+) -> dict[str, list[int]]:
+    """By what came of a change from one setting to another: how often the backtest of the default
+    takes it, and of how many. That a setting beats itself can only be chance."""
+    rule, rng, cells = BacktestRule(), np.random.default_rng(0), cells_of_dev(dev)
+    valid = [float(np.mean(row["valid"])) for row in rows]
+    found: dict[str, list[int]] = {}
+
+    def bet(setting: int, places: Any) -> Bet:
+        own = [groups[setting][place] for place in places]
+        spread = np.array([np.std(rng.permutation(one["reward"])[: rule.samples]) for one in own])
+        return Bet(needs([one["labels"] for one in own], spread, cells), wilson(1, 1))
+
+    for number in range(DRAWS):
+        before, after = rng.choice(len(groups), 2, replace=False)
+        places = rng.permutation(len(groups[before]))
+        half, other = places[: rule.tasks], places[-rule.tasks :]
+        gain = valid[after] - valid[before]
+        kind = (
+            "2 points better" if gain >= 0.02 else "1 point better" if gain >= 0.01
+            else "alike" if gain > -0.01 else "1 point worse"
+        )  # fmt: skip
+        for what, new in ((kind, bet(after, half)), ("itself", bet(before, other))):
+            sure = odds(bet(before, half), new, number).better >= rule.confidence
+            counted = found.setdefault(what, [0, 0])
+            found[what] = [counted[0] + sure, counted[1] + 1]
+    return found
+
+
+def cells_of_dev(dev: list[dict[str, Any]]) -> list[Cell]:
     cells = [
         Cell(labels=group["labels"], n=len(group["valid"]), valid=sum(group["valid"]), optimal=0,
              reward=0.0)
         for group in dev
     ]  # fmt: skip
-    need = needs([group["labels"] for group in row["groups"]], spread, cells)
+    return merged(cells, sorted(cells[0].labels))
+
+
+def numbers(row: dict[str, Any], dev: list[dict[str, Any]]) -> dict[str, Any]:
+    """What every predictor says of a setting."""
+    rewards = np.array([group["reward"] for group in row["groups"]])
+    spread, parts = rewards.std(1), np.array(row["gram"])
+    need = needs([group["labels"] for group in row["groups"]], spread, cells_of_dev(dev))
     along = np.array(row["dots"]).sum(0).mean()
     return {
         "setting": row["name"],
@@ -274,15 +351,14 @@ def numbers(row: dict[str, Any], dev: list[dict[str, Any]]) -> dict[str, Any]:
         "need": float(need.mean()),
         "gradient": float(along / np.sqrt(parts.sum())),
         "replay": float(np.mean(row["replay"])),
-        "branch": row["branch_valid"],
-        "valid": row["trained_valid"],
-        "optimal": row["trained_optimal"],
+        "branch": row["branch"],
     }
 
 
 def table(found: dict[str, Any]) -> str:
     """The predictors of one checkpoint, from the best to the worst."""
-    came = [row["valid"] for row in found["rows"]]
+    each = np.array([row["valid"] for row in found["rows"]])
+    came = list(each.mean(1))
     lines = []
     for name in PREDICTORS:
         said = [row[name] for row in found["rows"]]
@@ -292,7 +368,13 @@ def table(found: dict[str, Any]) -> str:
                                       f"[{low:.2f}, {high:.2f}]  {PREDICTORS[name]}"))  # fmt: skip
     ranked = [line for _, line in sorted(lines, reverse=True)]
     title = f"{found['policy']}: {len(came)} settings, {min(came):.1%} to {max(came):.1%} valid"
-    return "\n".join([title, "                r   rho  95 %", *ranked])
+    if each.shape[1] > 1:
+        agree = np.corrcoef(each.T)[np.triu_indices(each.shape[1], 1)].mean()
+        title += f"; {each.shape[1]} trainings agree by r = {agree:.2f}"
+    power = "a change is taken, by `need` as it is by default, if what comes of it is " + ", ".join(
+        f"{what}: {took} of {n} times" for what, (took, n) in sorted(found["taken"].items())
+    )
+    return "\n".join([title, "                r   rho  95 %", *ranked, power])
 
 
 def bootstrapped(said: list[float], came: list[float]) -> tuple[float, float]:
@@ -312,7 +394,8 @@ def main() -> None:
     parser.add_argument("--policy", default="pocket")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="the same in small, on any machine")
-    parser.add_argument("--setting", help=argparse.SUPPRESS)
+    parser.add_argument("--trainings", type=int, default=2, help="on every setting")
+    parser.add_argument("--job", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path, nargs="+", help="only read numbers, and print them")
     arguments = parser.parse_args()
@@ -323,10 +406,15 @@ def main() -> None:
         return
     if arguments.folder is None:
         parser.error("give a folder for what is drawn and trained")
-    if arguments.setting:
-        amount = Measure(arguments.quick)
-        found = one_setting(arguments.folder, arguments.policy, arguments.setting, amount)
-        (arguments.folder / f"{arguments.setting}.json").write_text(json.dumps(found))
+    if arguments.job:
+        folder, policy, amount = arguments.folder, arguments.policy, Measure(arguments.quick)
+        name, what = arguments.job
+        found = (
+            said_of(folder, policy, name, amount)
+            if what == SAID
+            else came_of(folder, policy, name, amount, int(what))
+        )
+        (folder / f"{name}-{what}.json").write_text(json.dumps(found))
         return
     found = collect(arguments)
     print(table(found))
