@@ -47,13 +47,13 @@ def python() -> str:
     return str(interpreter)
 
 
-def run(python: str, *words: str) -> str:
+def run(python: str, *words: str, code: int = 0) -> str:
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
     done = subprocess.run(
         [python, *words], env={**os.environ, "PYTHONPATH": path, "NO_KEY_IS_NEEDED": "x"},
         capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    assert done.returncode == code, done.stdout[-1000:] + done.stderr[-3000:]
     return done.stdout
 
 
@@ -116,3 +116,11 @@ def test_the_commands_work_on_a_taskset(python: str) -> None:
     words = ("evaluate", "-d", name, "-p", "oracle", "-p", "silent", "--split", "dev")
     facts = json.loads(run(python, "-m", "coevolve", *words, "--count", "10", "--json"))
     assert [policy["valid"] for policy in facts] == [1.0, 0.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lenient", "verdict"), [("false", "fit"), ("true", "unfit")])
+def test_a_taskset_is_validated(python: str, lenient: str, verdict: str) -> None:
+    name = f"verifiers:sums_taskset?size=600&lenient={lenient}"
+    said = run(python, "-m", "coevolve", "validate", name, "--json", code=verdict != "fit")
+    assert json.loads(said)["verdict"] == verdict

@@ -52,7 +52,7 @@ class TasksetDomain(SimpleDomain):
         try:
             config = vf.taskset_config_type(identity).model_validate({"id": identity, **fields})
             taskset = vf.load_taskset(config)
-        except (ValueError, ModuleNotFoundError, AttributeError, TypeError) as error:
+        except (ValueError, ImportError, AttributeError, TypeError) as error:
             why = reason(error) if isinstance(error, ValueError) else f"{error!s:.300}"
             raise UserError(f"cannot open the taskset '{text}': {why}") from None
         check_usable(identity, taskset)
