@@ -72,7 +72,7 @@ def test_what_steers_is_told_apart() -> None:
     found = parts_of(values)
     plan = make_plan(values, "test")
     assert found["controls and twins"].rollouts == (4 + 2) * plan.rollouts
-    assert found["backtests"].rollouts == 4 * 7 * 64 * 8
+    assert found["backtests"].rollouts == 4 * 7 * 96 * 8
     assert found["clean room"].rollouts == 10 * 50
     assert found["exploring"].rollouts == 4 * 16 * 8
     assert found["engineers"].money == pytest.approx(4 * 4.0)

@@ -190,7 +190,7 @@ def test_what_was_refused_is_told_with_what_it_came_to():
 def test_the_rules_are_stated():
     rules = Acceptance(Objective(metric="optimal", protect=("valid",)), "better")
     text = terms(easy(acceptance=rules, reach=0.25))
-    for part in ("counts is optimal; valid must not fall", "by 0.25 at most", "of 90%", "rises"):
+    for part in ("counts is optimal; valid must not fall", "by 0.25 at most", "of 92%", "rises"):
         assert part in text
     off = Acceptance(backtest=BacktestRule(on=False), gate=GateRule(on=False))
     assert "Every trained version is kept" in terms(easy(acceptance=off))
