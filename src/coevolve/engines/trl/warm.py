@@ -32,7 +32,7 @@ FEWEST, MOST = 400, 2_000
 @contextmanager
 def unmasked(model: Any) -> Iterator[None]:
     """Without the mask of padding, which stands behind all that counts, so that nothing that counts
-    sees it: attention that is merely causal is several times faster, and keeps no square of it."""
+    sees it: for attention that is merely causal no square of masks has to be kept."""
 
     def dropped(_: Any, words: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return words, {**named, "attention_mask": None}
