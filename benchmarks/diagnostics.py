@@ -17,7 +17,7 @@ from typing import Any
 
 from measure import Row, Section
 from processes import FOLDER, run_json
-from table import print_table
+from table import conclude
 from write_tasks import peak_mib
 
 COUNTS = (10_000, 100_000, 1_000_000)
@@ -41,12 +41,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     section = compare([count for count in COUNTS if count <= arguments.most])
-    print_table([section], "The diagnostic suite beside pandas, two cores")
-    if arguments.json:
-        facts = {"rows": [row.as_json() for row in section.rows], "details": section.details}
-        arguments.json.write_text(json.dumps(facts, indent=1))
-    if any(row.passed is False for row in section.rows):
-        sys.exit(1)
+    conclude(section, "The diagnostic suite beside pandas, two cores", arguments.json)
 
 
 def measured(side: str, run: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import numpy as np
 from measure import Row, Section
 from processes import FOLDER, run_json
 from synthetic_run import FAILURES, judged
-from table import print_table
+from table import conclude
 from write_tasks import peak_mib
 
 COUNTS, MILLION = (10_000, 100_000), 1_000_000
@@ -63,12 +63,7 @@ def main() -> None:
     section = Section("evidence")
     for count in (*COUNTS, MILLION) if arguments.million else COUNTS:
         measure(section, count, arguments.processes, arguments.speed)
-    print_table([section], "The evidence of a stage, rollouts of 2,000 tokens")
-    if arguments.json:
-        facts = {"rows": [row.as_json() for row in section.rows], "details": section.details}
-        arguments.json.write_text(json.dumps(facts, indent=1))
-    if any(row.passed is False for row in section.rows):
-        sys.exit(1)
+    conclude(section, "The evidence of a stage, rollouts of 2,000 tokens", arguments.json)
 
 
 def measure(section: Section, count: int, processes: int, speed: float) -> None:
@@ -297,14 +292,13 @@ def read_pages(run: Path) -> Iterator[Any]:
 
 def read_one(run: Path) -> Iterator[Any]:
     """As the dashboard does for a rollout by its name, once it knows which there are."""
-    from coevolve.dashboard.web.filter import one
+    from coevolve.dashboard.web.filter import id_of, one
     from coevolve.dashboard.web.table import Table
 
     table = Table(run)
     table.refresh(())
     columns = table.columns()
-    at = len(columns.file) // 2
-    name = f"{table.names[int(columns.file[at])]}/{int(columns.row[at])}"
+    name = id_of(table, columns, len(columns.file) // 2)
     yield
     found = one(table, name)
     assert found is not None

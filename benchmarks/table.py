@@ -1,5 +1,9 @@
 """The table that people read: a line per row, the notes of each section below."""
 
+import json
+import sys
+from pathlib import Path
+
 from measure import Row, Section
 from rich import box
 from rich.console import Console
@@ -55,3 +59,13 @@ def print_table(
     for section in sections:
         for note in section.notes:
             console.print(f"{section.title}: {note}", soft_wrap=True)
+
+
+def conclude(section: Section, title: str, file: Path | None) -> None:
+    """Print a section, keep its numbers if a file is given, and fail if a target is missed."""
+    print_table([section], title)
+    if file:
+        facts = {"rows": [row.as_json() for row in section.rows], "details": section.details}
+        file.write_text(json.dumps(facts, indent=1))
+    if any(row.passed is False for row in section.rows):
+        sys.exit(1)

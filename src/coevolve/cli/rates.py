@@ -99,9 +99,8 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
         if len(groups) > 1:
             table = side_by_side(label, groups)
         else:
-            table = rate_table(
-                f"by {label}", label, list(*(own.items() for own in groups.values()))
-            )
+            (own,) = groups.values()
+            table = rate_table(f"by {label}", label, list(own.items()))
         table.caption = SEVERAL if samples > 1 else ONCE
         out.print(table)
 

@@ -111,9 +111,8 @@ def create(
     own: Own = PLANNED,
 ) -> Run:
     """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
-    engine_of = cache(
-        lambda: engine or own.engine(plan)
-    )  # late: a slip is told without its imports
+    # Late: a slip in the plan is told without what an engine imports.
+    engine_of = cache(lambda: engine or own.engine(plan))
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
     engine, folder = engine_of(), folder.resolve()
     plan = with_small(plan, domain, folder.parent, engine, observe, say)
