@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pretended import make_run
 
+from coevolve.core.splits import Split
 from coevolve.domains.base import Statistic
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.aim import aim
@@ -77,3 +78,28 @@ def test_what_is_explored_is_recorded_and_counted(tmp_path: Path) -> None:
     assert found
     assert sum(one.n for one in found.explored) == found.spent.rollouts == 4 * 2
     assert not make_plan({"engineers": ["fixed"]}, "").explores
+
+
+@pytest.mark.parametrize("name", ["lake", "math", "code"])
+def test_what_tasks_are_said_to_show_is_what_they_show(name: str) -> None:
+    domain = get_domain(name)
+    size4 = {"size4.data_ratio": 1.0} if name == "lake" else {}
+    for knob in domain.space.knobs.values():
+        if not knob.shown or (name == "lake" and knob.prefix != "size4"):
+            continue
+        for part in (0.3, 0.7):
+            value = knob.low + part * (knob.high - knob.low)
+            knobs = domain.space.project({knob.name: value}, base=domain.space.parse(size4))
+            tasks = list(domain.generate(knobs, 100, 3, Split.TRAIN))
+            found = domain.statistics(tasks)[knob.name].value
+            assert found == pytest.approx(knobs[knob.name], abs=0.1 * (knob.high - knob.low))
+
+
+def test_numbers_that_tasks_show_are_taken_over() -> None:
+    space = get_domain("math").space
+    knobs = space.parse({"steps": 2.0, "digits": 3.0})
+    past = Past(number=0, knobs=dict(knobs), dev=(cell(2, 20),), train=())
+    target = {"steps": Statistic(2.5, 100), "digits": Statistic(2.6, 100)}
+    found, _ = aim(View(space, knobs, (past,), {}, target), 0)
+    assert found["steps"] == 2.5
+    assert "digits" not in found, "tasks show fewer digits than the knob says"

@@ -64,7 +64,7 @@ def test_arms_change_what_they_name_and_nothing_else() -> None:
         ),
         ({"arms": {"a": {"recipe": {"tokens": 9}}}}, 'set equal = "tokens"'),
         ({"sedes": 1}, "sedes"),
-        ({"plan": {"policy": "small"}}, "is made by a run"),
+        ({"arms": {"a": {}, "b": {"small": {"steps": 9}}}}, "arm b sets small"),
     ],
 )
 def test_mistakes_are_named(changes: dict[str, Any], said: str) -> None:
@@ -124,7 +124,7 @@ def test_shipped_comparisons_are_valid(name: str) -> None:
     assert found.name == name
     assert found.reference == "fixed"
     for job in found.jobs():
-        assert job.plan.policy == ("smollm2" if name == "language" else "pocket")
+        assert job.plan.policy == {"language": "smollm2", "trees-math": "small"}.get(name, "pocket")
         check(job.plan, lambda *_: None)
 
 
@@ -165,14 +165,17 @@ def test_names_in_an_arm_are_checked_before_anything_runs() -> None:
 def test_models_are_found_from_anywhere_and_noticed_if_they_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def quiet(line: str, seconds: float | None) -> None:
+        pass
+
     monkeypatch.chdir(tmp_path)
     for name in ("pocket", "mine", "theirs", "frontier"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text("{}")
     shipped = comparison(plan={"policy": "pocket"}, arms={"a": {}})
-    assert {job.plan.policy for job in on_disk(shipped.jobs())} == {"pocket"}
+    assert {job.plan.policy for job in on_disk(shipped.jobs(), tmp_path, quiet)} == {"pocket"}
     own = comparison(plan={"policy": "mine"}, arms={"a": {"engineers": ["./theirs", "frontier"]}})
-    before = on_disk(own.jobs())
+    before = on_disk(own.jobs(), tmp_path, quiet)
     assert {job.plan.policy for job in before} == {str(tmp_path / "mine")}
     assert before[1].plan.engineers == (str(tmp_path / "theirs"), "frontier")
     folder = tmp_path / "out"
@@ -180,7 +183,7 @@ def test_models_are_found_from_anywhere_and_noticed_if_they_change(
     begun(folder, before[1])
     (tmp_path / "mine" / "model.safetensors").write_bytes(b"trained again")
     with pytest.raises(UserError, match="holds another arm: weights"):
-        begun(folder, on_disk(own.jobs())[1])
+        begun(folder, on_disk(own.jobs(), tmp_path, quiet)[1])
 
 
 def test_whoever_looks_meanwhile_knows_what_is_compared(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ import pytest
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
+from coevolve.cluster.compare import on_disk
 from coevolve.core.rollout import Message
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
 from coevolve.engines.registry import get_engine
+from coevolve.harness.comparison import load_comparison
 from coevolve.harness.plan import load_plan
 from coevolve.loop.small import with_small
 from coevolve.pocket.small import ANSWER, make_small
@@ -48,3 +50,16 @@ def test_a_run_makes_its_small_policy_once(name: str, tmp_path: Path) -> None:
     assert apart.policy != made.policy
     pocket = load_plan("tree")
     assert with_small(pocket, domain, tmp_path, get_engine("trl"), None, said.append) is pocket
+
+
+def test_all_arms_begin_with_the_same_small_policy(tmp_path: Path) -> None:
+    chosen = load_comparison(
+        "trees-math", {"plan": {"small": {"steps": 2, "tasks": 4}}}, ["fixed", "tree"]
+    )
+    said: list[str] = []
+    jobs = on_disk(chosen.jobs(), tmp_path, lambda line, left: said.append(line))
+    [policy] = {job.plan.policy for job in jobs}
+    assert Path(policy, "config.json").is_file()
+    [weights] = {job.weights for job in jobs}
+    assert weights
+    assert len(said) == 2

@@ -16,10 +16,13 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.domains.files import SUITE
 from coevolve.domains.registry import get_domain
+from coevolve.engines.registry import get_engine
 from coevolve.evaluation.arms import ArmResult
 from coevolve.harness.comparison import Comparison, Job
+from coevolve.harness.plan import SMALL
 from coevolve.loop.compare import WORK
 from coevolve.loop.create import Refuse, check, found_anywhere
+from coevolve.loop.small import with_small
 from coevolve.policies.models import anywhere, check_trainable, weights_of
 from coevolve.store.jobs import give, job_of, result_of
 from coevolve.store.payload import differences
@@ -44,7 +47,7 @@ def run_comparison(
     """Every arm with every seed; what an earlier command finished is not run again."""
     output = output.resolve()  # work may be done by processes that stand elsewhere
     check_arms(comparison, refuse)
-    jobs = {output / job.name: job for job in on_disk(comparison.jobs())}
+    jobs = {output / job.name: job for job in on_disk(comparison.jobs(), output.parent, say)}
     results = {folder: found for folder, job in jobs.items() if (found := begun(folder, job))}
     waiting = [folder for folder in jobs if folder not in results]
     if results:
@@ -76,19 +79,24 @@ def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None
         raise UserError(f"final = {suite!r} is no file; name one, or suite:NAME")
 
 
-def on_disk(jobs: list[Job]) -> list[Job]:
+def on_disk(jobs: list[Job], runs: Path, say: Say) -> list[Job]:
     """The same jobs with models that other machines and folders find too, and what is in the one
-    that they begin with."""
-    policy = anywhere(jobs[0].plan.policy)
+    that they begin with. A small policy is made beside the comparison, once for all arms."""
+    plan, final = jobs[0].plan, jobs[0].final
+    domain = get_domain(plan.domain)
+    if plan.policy == SMALL:
+        engine = get_engine(plan.engine)
+        plan = with_small(plan, domain, runs, engine, None, lambda line: say(line, None))
+    policy = anywhere(plan.policy)
     weights = weights_of(policy) if Path(policy).is_absolute() else ""
-    final, domain = jobs[0].final, get_domain(jobs[0].plan.domain)
     if final and not final.startswith(SUITE):
         final = str(Path(final).resolve())
+    plans = [job.plan.model_copy(update={"policy": policy}) for job in jobs]
     return [
         job.model_copy(
-            update={"plan": found_anywhere(job.plan, domain), "weights": weights, "final": final}
+            update={"plan": found_anywhere(own, domain), "weights": weights, "final": final}
         )
-        for job in jobs
+        for job, own in zip(jobs, plans, strict=True)
     ]
 
 

@@ -40,6 +40,8 @@ class Knob:
     """For a share: the bucket label, and its value, that its tasks carry."""
     harder: int = 0
     """1 if raising it makes tasks harder, -1 if easier, 0 if neither is known."""
+    shown: bool = False
+    """Whether tasks show its value: the statistic that it moves is about the same number."""
 
     @property
     def held(self) -> bool:

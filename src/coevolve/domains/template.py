@@ -8,11 +8,12 @@ import random
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.simple import Data, SimpleDomain
 
-# Knobs are numbers. Each says what it moves; `harder` lets rules raise it when tasks are solved.
+# Knobs are numbers. Each says what it moves; `harder` lets rules raise it when tasks are solved,
+# `shown` lets them set it to what the target's tasks show.
 # A choice among kinds is a group of shares, each with the label that its tasks carry.
 SPACE = KnobSpace(
     (
-        Knob("length", 4, 40, 12, "letters", "mean length of the words", harder=1),
+        Knob("length", 4, 40, 12, "letters", "mean length of the words", harder=1, shown=True),
         Knob(
             "count.share", 0, 1, 0.5, "share of tasks", "share of tasks that ask for a count",
             group="kinds", label=("kind", "count"),

@@ -11,7 +11,9 @@ from coevolve.core.task import Task
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.simple import Data, SimpleDomain, tagged
 
-SPACE = KnobSpace((Knob("high", 4, 1_000, 16, "number", "mean highest number", harder=1),))
+SPACE = KnobSpace(
+    (Knob("high", 4, 1_000, 16, "number", "mean highest number", harder=1, shown=True),)
+)
 
 
 class Search:

@@ -17,8 +17,6 @@ ENOUGH = 16
 """Rollouts below which nothing is concluded, and tasks of which a statistic is not taken over."""
 EVEN = 0.2
 """Part of each group that goes by learnability, over all kinds that are known."""
-SHARE = "share of"
-"""How the units of knobs begin whose statistic is their own value."""
 
 
 def aim(view: View, seed: int) -> Ruling:
@@ -40,7 +38,7 @@ def aim(view: View, seed: int) -> Ruling:
                 lines.append(f"{one.name} ({cell}): {one.share:.3g} → {knobs[name]:.3g}")
     for name, found_value in view.target.items():
         knob = view.space.knobs.get(name)
-        if knob and not knob.group and knob.unit.startswith(SHARE) and found_value.n >= ENOUGH:
+        if knob and not knob.group and knob.shown and found_value.n >= ENOUGH:
             knobs[name] = min(max(found_value.value, knob.low), knob.high)
     after = view.space.project(knobs, base=view.incumbent)
     if not worth_a_trial(view.incumbent, after):

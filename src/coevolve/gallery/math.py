@@ -68,7 +68,9 @@ class BankDomain(MathDomain):
     space = KnobSpace(
         (
             *SPACE.knobs.values(),
-            Knob("bank.share", 0, 1, 0, "share of tasks", "share of tasks from the bank"),
+            Knob(
+                "bank.share", 0, 1, 0, "share of tasks", "share of tasks from the bank", shown=True
+            ),
         )
     )
 
@@ -101,7 +103,15 @@ class RecordDomain(MathDomain):
     space = KnobSpace(
         (
             *SPACE.knobs.values(),
-            Knob("record.share", 0, 1, 0, "share of tasks", "share of tasks with their record"),
+            Knob(
+                "record.share",
+                0,
+                1,
+                0,
+                "share of tasks",
+                "share of tasks with their record",
+                shown=True,
+            ),
         )
     )
     shown = True

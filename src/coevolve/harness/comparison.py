@@ -14,13 +14,13 @@ from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.check import checked, read_toml
-from coevolve.harness.plan import SMALL, Plan, make_plan, merged
+from coevolve.harness.plan import Plan, make_plan, merged
 
 SHIPPED = {
     path.stem: path for path in (Path(__file__).parents[1] / "configs/compare").glob("*.toml")
 }
 """Comparisons that come with the package, by name."""
-SHARED = ("name", "domain", "policy", "style", "seed", "target", "approval")
+SHARED = ("name", "domain", "policy", "small", "style", "seed", "target", "approval")
 """Settings of the plan that no arm may change."""
 UNTRAINED = "untrained"
 """In the place of an arm: the policy that all arms begin with."""
@@ -186,18 +186,8 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         if wrong := [key for key in arm if key in SHARED]:
             place = "give `seeds`" if wrong[0] == "seed" else "set it under [plan]"
             raise UserError(f"{where}: arm {name} sets {wrong[0]}, which all arms share; {place}")
-    check_policy(found, where)
     check_equal(found, where)
     return found
-
-
-def check_policy(comparison: Comparison, where: str) -> None:
-    """Refuse a policy that every run would make for itself."""
-    if comparison.plan.get("policy") == SMALL:
-        raise UserError(
-            f"{where}: policy = '{SMALL}' is made by a run; name one that is there, such as "
-            "runs/small/NAME/taught/policy"
-        )
 
 
 def check_equal(comparison: Comparison, where: str) -> None:

@@ -19,6 +19,7 @@ from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
 from coevolve.pocket.build import fresh_llama
+from coevolve.policies.models import without_bars
 
 WIDTH, LAYERS, TASKS, PHRASES = 64, 3, 2_000, 512
 """Of the model; tasks that phrases come from, and how many of these there are at most."""
@@ -78,6 +79,7 @@ def make_small(
     shown = list(texts(domain, knobs, style, tasks, seed))
     tokenizer = make_tokenizer(shown, PHRASES)
     model = make_model(tokenizer, WIDTH, LAYERS, seed)
-    model.save_pretrained(folder)
+    with without_bars():
+        model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return int(model.num_parameters())

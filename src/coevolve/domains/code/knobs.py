@@ -17,19 +17,24 @@ SPACE = KnobSpace(
         Knob(
             "large.share", 0, 1, 0.2, "share of tasks",
             "share of tasks with hidden tests so large that only a fast algorithm passes", harder=1,
+            shown=True,
         ),
-        Knob("tests.count", 4, 24, 8, "tests", "mean number of hidden tests", integer=True),
+        Knob(
+            "tests.count", 4, 24, 8, "tests", "mean number of hidden tests", integer=True,
+            shown=True,
+        ),
         Knob(
             "edge.share", 0, 0.6, 0.25, "share of tests",
-            "mean share of hidden tests that are edge cases, of those not large", harder=1,
+            "mean share of hidden tests that are edge cases, of those not large",
+            harder=1, shown=True,
         ),
         Knob(
             "examples.count", 0, 4, 2, "examples", "mean number of examples that are shown",
-            integer=True, harder=-1,
+            integer=True, harder=-1, shown=True,
         ),
         Knob(
             "steps.mean", 0, MOST_STEPS, 1, "steps",
-            "mean number of extra steps before and after the core of a task", harder=1,
+            "mean number of extra steps before and after the core of a task", harder=1, shown=True,
         ),
     )
 )  # fmt: skip

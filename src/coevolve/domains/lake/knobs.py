@@ -32,11 +32,11 @@ def make_knobs() -> tuple[Knob, ...]:
             ),
             Knob(
                 f"size{size}.hole_ratio", 0, 0.5, 0.2, "share of cells",
-                f"mean share of cells that are holes on {board}", harder=1,
+                f"mean share of cells that are holes on {board}", harder=1, shown=True,
             ),
             Knob(
                 f"size{size}.wait_ratio", 0, 1, 0.5, "share of tasks",
-                f"share of {board} where some agent must wait for another", harder=1,
+                f"share of {board} where some agent must wait for another", harder=1, shown=True,
             ),
         ]  # fmt: skip
     for agents in AGENTS:

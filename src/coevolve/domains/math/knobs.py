@@ -14,10 +14,12 @@ SPACE = KnobSpace(
         *shares("text", TEXTS, "told as a {} problem"),
         *shares("unit", UNITS, "whose answer needs {} unit (other: it must be converted)", "_unit"),
         Knob("digits", 1, 8, 2, "digits", "mean number of digits of the numbers", harder=1),
-        Knob("steps", 1, 8, 2, "operations", "mean number of operations", harder=1),
+        Knob(
+            "steps", 1, 8, 2, "operations", "mean number of operations", harder=1, shown=True,
+        ),
         Knob(
             "distractors", 0, 4, 0.5, "numbers",
-            "mean number of numbers in the text that play no part", harder=1,
+            "mean number of numbers in the text that play no part", harder=1, shown=True,
         ),
     )
 )  # fmt: skip

@@ -84,8 +84,11 @@ def space_of(attributes: list[Attribute]) -> KnobSpace:
     for name, levels, meaning, categorical in attributes:
         if not categorical:
             knobs.append(
-                Knob(name, 0, levels - 1, 0.5, "level", f"mean level of: {meaning}", harder=1)
-            )
+                Knob(
+                    name, 0, levels - 1, 0.5, "level", f"mean level of: {meaning}", harder=1,
+                    shown=True,
+                )
+            )  # fmt: skip
             continue
         knobs += [
             Knob(

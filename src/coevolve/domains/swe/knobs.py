@@ -18,15 +18,16 @@ SPACE = KnobSpace(
         ),
         Knob(
             "faults.mean", 1, MOST_FAULTS, 1.4, "faults", "mean number of faults in a task",
-            harder=1,
+            harder=1, shown=True,
         ),
         Knob(
             "spread.share", 0, 1, 0.5, "share of faults",
-            "share of further faults that are in another file than the first", harder=1,
+            "share of further faults that are in another file than the first", harder=1, shown=True,
         ),
         Knob(
             "hint.mean", 0, MOST_HINTS, 2, "levels",
-            f"mean level of the issue, which gives away {', then '.join(LEVELS)}", harder=-1,
+            f"mean level of the issue, which gives away {', then '.join(LEVELS)}",
+            harder=-1, shown=True,
         ),
         Knob(
             "turns.limit", 4, MOST_TURNS, 20, "turns", "most turns in an episode", integer=True,
@@ -42,7 +43,8 @@ SPACE = KnobSpace(
         ),
         Knob(
             "history.share", 0, 1, 0, "share of tasks",
-            "share of tasks whose repository has the mending commit in its history", harder=-1,
+            "share of tasks whose repository has the mending commit in its history",
+            harder=-1, shown=True,
         ),
     )
 )  # fmt: skip
