@@ -6,12 +6,14 @@ import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from coevolve.core.errors import UserError
 from coevolve.core.task import Task
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.harness.comparison import Comparison, make_comparison
 from coevolve.loop.compare import finish_arm
+from coevolve.store.evaluations import EvaluationFolder
 
 SMALL = {"size3.data_ratio": 0.5, "size4.data_ratio": 0.5, "agents3.share": 1.0}
 
@@ -61,24 +63,47 @@ def slow(folder: Path) -> None:
 
 
 def held(folder: Path) -> None:
-    """In the middle of its second version every arm waits for a file `go` beside the arms.
+    """In the middle of its second version's training every arm waits to be let go."""
+    tell_where(folder)
 
-    It leaves word of the Ray node and the process that it runs in.
-    """
+    class Held(Pretended):
+        def train(self, stage: Stage, *rest: Any) -> Result:
+            if stage.folder.parent.name == "01":
+                wait(folder)
+            return super().train(stage, *rest)
+
+    finish_arm(folder, Held())
+
+
+def measured(folder: Path) -> None:
+    """The same when a part of its second version's gate is answered."""
+    tell_where(folder)
+    plain = EvaluationFolder.keep
+
+    def keep(self: EvaluationFolder, *part: Any) -> None:
+        plain(self, *part)
+        if self.folder.parts[-3:] == ("versions", "01", "gate"):
+            wait(folder)
+
+    parts = mock.patch.object(EvaluationFolder, "keep", keep)
+    with parts, mock.patch("coevolve.store.gauge.BATCH", 16):
+        finish_arm(folder, Pretended())
+
+
+def tell_where(folder: Path) -> None:
+    """Leave word of the Ray node and the process that an arm runs in."""
     import ray
 
     node = ray.get_runtime_context().get_node_id()
     (folder / "where").write_text(f"{node} {os.getpid()}")
 
-    class Held(Pretended):
-        def train(self, stage: Stage, *rest: Any) -> Result:
-            end = time.monotonic() + 120
-            while stage.folder.parent.name == "01" and not (folder.parents[1] / "go").exists():
-                assert time.monotonic() < end
-                time.sleep(0.05)
-            return super().train(stage, *rest)
 
-    finish_arm(folder, Held())
+def wait(folder: Path) -> None:
+    """For a file `go` beside the arms."""
+    end = time.monotonic() + 300
+    while not (folder.parents[1] / "go").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def failing(folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from arms import Pretended, comparison
+from nodes import TESTS, ray_nodes
 from processes import alive
 
 from coevolve.cluster.compare import Outcome, run_comparison
@@ -29,7 +30,6 @@ from coevolve.store.gauge import gauge_of
 from coevolve.store.jobs import give, result_of
 from coevolve.store.ledger import Ledger
 
-TESTS = str(Path(__file__).parents[1])
 ANY = Pretended().check
 
 
@@ -321,16 +321,8 @@ def until(true: Any, seconds: float = 300) -> None:
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Any]:
     """A Ray cluster of two machines that are both this one."""
-    pytest.importorskip("ray", reason="needs the extra `cluster`")
-    from ray.cluster_utils import Cluster
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", TESTS, prepend=os.pathsep)
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        cluster.add_node(num_cpus=1)
+    with ray_nodes(1, 1) as cluster:
         yield cluster
-        cluster.shutdown()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -338,32 +330,44 @@ def test_what_no_machine_has_is_refused(tmp_path: Path, two_nodes: Any) -> None:
     from coevolve.cluster.ray import RayCluster
 
     cluster = RayCluster(two_nodes.address, cpus=3, gpus=1)
-    with pytest.raises(UserError, match="asks for 3 CPUs and 1 GPUs, and no machine"):
+    with pytest.raises(UserError, match="asks for 3 CPUs and 1 GPUs, and the machines"):
         run_comparison(comparison(), tmp_path, cluster, lambda line, left: None, "arms:quick", ANY)
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("work", "sign"),
+    [
+        ("arms:held", "generations/01/backtest.json"),
+        ("arms:measured", "versions/01/gate/part-00000.parquet"),
+    ],
+)
 def test_a_lost_machine_changes_nothing(
-    tmp_path: Path, two_nodes: Any, expected: list[dict[str, Any]]
+    tmp_path: Path, two_nodes: Any, expected: list[dict[str, Any]], work: str, sign: str
 ) -> None:
+    """In the middle of a training, and of an evaluation."""
     from coevolve.cluster.ray import RayCluster
 
+    if not two_nodes.worker_nodes:
+        two_nodes.add_node(num_cpus=1)
     (lost,) = two_nodes.worker_nodes
-    killed: list[str] = []
 
-    def kill(line: str, left: float | None) -> None:
+    class Watched(RayCluster):
+        def run(self, work: str, folders: Any, tick: Any) -> Any:
+            return super().run(work, folders, lambda: (tick(), kill()))
+
+    def kill() -> None:
         """Once both machines are in the middle of an arm, one is no more, and the rest goes on."""
-        if len(list(tmp_path.glob("*/*/generations/01/backtest.json"))) == 2 and not killed:
+        if len(list(tmp_path.glob(f"*/*/{sign}"))) == 2 and not (tmp_path / "go").exists():
             places = [path.read_text().split() for path in tmp_path.glob("f*/*/where")]
             (process,) = {int(number) for node, number in places if node == lost.node_id}
-            killed.append(line)
             two_nodes.remove_node(lost, allow_graceful=False)
             until(lambda: not alive(process))
             (tmp_path / "go").touch()
 
-    cluster = RayCluster(two_nodes.address, cpus=1)
-    outcome = run_comparison(comparison(), tmp_path, cluster, kill, "arms:held", ANY)
-    assert killed
+    cluster = Watched(two_nodes.address, cpus=1)
+    outcome = run_comparison(comparison(), tmp_path, cluster, lambda line, left: None, work, ANY)
+    assert (tmp_path / "go").exists()
     assert outcome.failures == {}
     assert facts(outcome) == expected
     tries = []

@@ -21,6 +21,11 @@ from coevolve.core.errors import UserError
         (("--style", "engineering=table"), "unknown domain of this stage 'engineering'"),
         (("--style", "cells", "--lessons", "0.5"), "unknown prompt style 'cells'"),
         (("--processes", 2000), "less than or equal to 1024"),
+        (("--workers", 2), "--workers N and --ray ADDRESS go together"),
+        (("--workers", 2, "--ray", "auto", "--processes", 2), "give one of them"),
+        (("--workers", 2, "--ray", "auto", "--engine", "command:x"), "needs the engine trl"),
+        (("--workers", 2, "--ray", "auto", "--plan"), "leave --workers and --ray out"),
+        (("--workers", 2, "--ray", "127.0.0.1:1"), "no Ray cluster at '127.0.0.1:1'"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, words: tuple[object, ...], said: str) -> None:

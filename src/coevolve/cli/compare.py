@@ -75,6 +75,7 @@ def compare(
     goes on elsewhere.
     """
     from coevolve.cli.comparison_table import begin, report, show_plan, show_shipped
+    from coevolve.cli.run import need_ray
     from coevolve.cli.show import PLAIN, clock, notes
     from coevolve.harness.comparison import load_comparison
 
@@ -93,6 +94,8 @@ def compare(
         return
     folder = output or Path("runs") / f"compare-{chosen.name}"
     cluster = cluster_for(ray, at_once, cpus, gpus, retries)
+    for job in chosen.jobs():
+        need_ray(job.plan, ray)
     command = shlex.join(["coevolve", *sys.argv[1:]])
     begin(chosen, folder, command)
 

@@ -26,6 +26,7 @@ EXTRAS = {
     "torch": ("train", "local policies and training"),
     "trl": ("train", "training"),
     "duckdb": ("train", "`coevolve diagnose`"),
+    "ray": ("cluster", "arms, versions and stages on several machines"),
     "fastapi": ("serve", "the dashboard"),
     "openai": ("endpoint", "policies behind an address"),
     "xllamacpp": ("gguf", "policies that are .gguf files"),

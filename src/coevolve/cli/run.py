@@ -11,6 +11,7 @@ from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
     from coevolve.cli.live import Plain
+    from coevolve.harness.plan import Plan
     from coevolve.loop.run import Run as LoopRun
     from coevolve.store.jobs import Work
     from coevolve.store.lineage import Lineage
@@ -20,7 +21,11 @@ PLAN = "rounds"
 
 AtOnce = Annotated[int, typer.Option(min=1, help="Versions that train side by side, in processes.")]
 Ray = Annotated[
-    str, typer.Option(help="Address of a Ray cluster, auto, or local: versions train there.")
+    str,
+    typer.Option(
+        help="Address of a Ray cluster, auto, or local: versions train there, each with the "
+        "[cluster] workers of the plan."
+    ),
 ]
 Cpus = Annotated[float, typer.Option(min=0, help="CPUs that a version asks Ray for.")]
 Gpus = Annotated[float, typer.Option(min=0, help="GPUs that a version asks Ray for.")]
@@ -105,6 +110,7 @@ def run(
     from coevolve.loop.create import create
 
     chosen, work = load_plan(plan, changes), side_by_side(at_once, ray, cpus, gpus)
+    need_ray(chosen, ray)
     folder, view = output or Path("runs") / chosen.name, view_of(as_json)
     finish(create(chosen, folder, view.tell, view.say, work=work), view, as_json)
 
@@ -161,6 +167,15 @@ def side_by_side(at_once: int, ray: str, cpus: float, gpus: float) -> "Work | No
     from coevolve.cluster.base import in_cluster
 
     return in_cluster(cluster_for(ray, at_once, cpus, gpus, retries=5))
+
+
+def need_ray(plan: "Plan", ray: str) -> None:
+    """Refuse workers of a cluster that nobody has named, before anything is begun."""
+    if plan.cluster.workers and not ray:
+        raise UserError(
+            f"cluster.workers = {plan.cluster.workers} needs a Ray cluster; say where it is with "
+            "--ray ADDRESS"
+        )
 
 
 def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -86,6 +86,16 @@ def train(
     processes: Annotated[
         int, typer.Option(min=1, max=1_024, help="On this machine, through accelerate.")
     ] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, max=1_024, help="On the machines of a Ray cluster (--ray).")
+    ] = 0,
+    ray: Annotated[
+        str, typer.Option(help="Address of a Ray cluster, auto, or local: workers train there.")
+    ] = "",
+    cpus: Annotated[float, typer.Option(min=0.01, help="CPUs that a worker asks Ray for.")] = 1.0,
+    gpus: Annotated[
+        float, typer.Option(min=0, max=1, help="GPUs that a worker asks Ray for.")
+    ] = 0.0,
     sharding: Annotated[
         str,
         typer.Option(
@@ -110,6 +120,8 @@ def train(
 
       coevolve train warm -p smollm2 -r steps=200 -r tasks=32 -o runs/warm
 
+      coevolve train -p MODEL -d math --workers 16 --gpus 1 --ray auto -o /shared/stage
+
       coevolve train warm -p smollm2 --lessons 0.2 --style cells,engineering=table
 
     Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
@@ -117,10 +129,12 @@ def train(
     from coevolve.domains.registry import get_domain
     from coevolve.engines.base import Stage
     from coevolve.harness.recipe import Sharding
+    from coevolve.harness.rules import ClusterRule
 
     lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
     lookup("sharding", sharding, dict.fromkeys(get_args(Sharding)))
     lookup("tracking", tracking, dict.fromkeys(TRACKING))
+    check_workers(workers, ray, processes, engine, plan)
     chosen = get_domain(domain)
     check_styles(style, [domain, "engineering"] if lessons else [domain])
     stage = Stage(
@@ -131,7 +145,8 @@ def train(
         seed=seed,
         folder=output,
         device=device,
-        processes=processes,
+        processes=workers or processes,
+        cluster=ClusterRule(workers=workers, cpus_per_worker=cpus, gpus_per_worker=gpus),
         sharding=sharding,  # type: ignore[arg-type]
         save_every=save_every,
         tracking=tracking,  # type: ignore[arg-type]
@@ -151,12 +166,33 @@ def train(
         show_plan(stage, found, as_json)
         return
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
-    with display() as show:
+    with on_cluster(ray, stage), display() as show:
         result = trainer.train(stage, found, show)
     if as_json:
         print(result.model_dump_json())
     else:
         show_result(stage, result, domain)
+
+
+def check_workers(workers: int, ray: str, processes: int, engine: str, plan: bool) -> None:
+    """Refuse workers of a cluster beside what they cannot go with."""
+    if bool(workers) != bool(ray):
+        raise UserError("--workers N and --ray ADDRESS go together: how many train, and where")
+    if workers and processes > 1:
+        raise UserError(f"--workers {workers} and --processes {processes}: give one of them")
+    if workers and engine != "trl":
+        raise UserError(f"--workers {workers} needs the engine trl, not {engine!r}")
+    if workers and plan:
+        raise UserError("--plan tries two steps on this machine; leave --workers and --ray out")
+
+
+def on_cluster(ray: str, stage: "Stage") -> AbstractContextManager[None]:
+    """A connection to the cluster that trains, if one does."""
+    if not ray:
+        return nullcontext()
+    from coevolve.cluster.ray import spanning
+
+    return spanning(ray, stage.cluster)
 
 
 def check_styles(wanted: str, domains: list[str]) -> None:

@@ -4,10 +4,12 @@ Invariant: work that was lost with its worker or its machine is begun again else
 where it was from its folder. All machines see the same folders and have the same Python.
 """
 
+import json
 import logging
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,11 @@ from typing import Any
 
 from coevolve.cluster.base import Ended, perform
 from coevolve.core.errors import UserError
+from coevolve.harness.rules import ClusterRule
+from coevolve.store.jobs import JOB
 
+Piece = tuple[float, float]
+"""CPUs and GPUs of a machine, or that something asks for on one."""
 LOCAL = "local"
 """Instead of an address: a cluster of this machine alone, for this command alone."""
 
@@ -31,16 +37,19 @@ class RayCluster:
     def run(
         self, work: str, folders: Sequence[Path], tick: Callable[[], None]
     ) -> Generator[Ended, None, None]:
+        waiting, running = deque(folders), dict[Any, Path]()
         with connected(self.address) as ray:
-            self.check_room(ray)
+            at_once = self.at_once(ray, folders)
             # One piece of work per process, as on one machine: memory stays apart.
             task = ray.remote(
                 num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries, max_calls=1,
                 scheduling_strategy="SPREAD", runtime_env={"env_vars": settings()},
             )(perform)  # fmt: skip
-            running = {task.remote(work, folder): folder for folder in folders}
             try:
-                while running:
+                while waiting or running:
+                    while waiting and len(running) < at_once:
+                        folder = waiting.popleft()
+                        running[task.remote(work, folder)] = folder
                     done, _ = ray.wait(list(running), timeout=1.0)
                     for reference in done:
                         folder = running.pop(reference)
@@ -50,21 +59,65 @@ class RayCluster:
                 for reference in running:
                     ray.cancel(reference, force=True)
 
-    def check_room(self, ray: Any) -> None:
-        """Ray would wait forever for a machine that is large enough."""
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(
-            found.get("CPU", 0) >= self.cpus and found.get("GPU", 0) >= self.gpus
-            for found in machines
-        ):
-            sizes = ", ".join(
-                f"{found.get('CPU', 0):g} CPUs and {found.get('GPU', 0):g} GPUs"
-                for found in machines
-            )
-            raise UserError(
-                f"an arm asks for {self.cpus:g} CPUs and {self.gpus:g} GPUs, and no machine of "
-                f"the Ray cluster has them ({sizes}); lower --cpus or --gpus"
-            )
+    def at_once(self, ray: Any, folders: Sequence[Path]) -> int:
+        """How much work may be given to Ray: all of it, but where stages span machines, no more
+        than there is room for with all workers. Each would hold what others wait for."""
+        rule = max(map(rule_of, folders), key=lambda rule: rule.workers, default=ClusterRule())
+        own = (self.cpus, self.gpus)
+        check_room(ray, [own], "an arm asks", "--cpus or --gpus")
+        if not rule.workers:
+            return len(folders)
+        asks = f"work with its {rule.workers} workers asks"
+        fix = "cluster.workers, --cpus or --gpus"
+        return check_room(ray, [own, *pieces_of(rule)], asks, fix, len(folders))
+
+
+@contextmanager
+def spanning(address: str, rule: ClusterRule) -> Iterator[None]:
+    """A Ray cluster for the workers of a stage."""
+    with connected(address) as ray:
+        asks = f"a stage with {rule.workers} workers asks"
+        check_room(ray, pieces_of(rule), asks, "--workers, --cpus or --gpus")
+        yield
+
+
+def rule_of(folder: Path) -> ClusterRule:
+    """How the stages of a job span machines."""
+    found = json.loads((folder / JOB).read_bytes()) if (folder / JOB).exists() else {}
+    return ClusterRule.model_validate(found.get("plan", {}).get("cluster", {}))
+
+
+def pieces_of(rule: ClusterRule) -> list[Piece]:
+    """What workers ask for, as many as a stage begins with at least."""
+    few = rule.least_workers or rule.workers
+    return [(rule.cpus_per_worker, rule.gpus_per_worker)] * few
+
+
+def check_room(ray: Any, pieces: list[Piece], asks: str, fix: str, most: int = 1) -> int:
+    """How often all pieces fit, at most; refused if never: Ray would wait for larger machines."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    sizes = [(found.get("CPU", 0.0), found.get("GPU", 0.0)) for found in machines]
+    if times := room(sizes, pieces, most):
+        return times
+    cpus, gpus = (sum(numbers) for numbers in zip(*pieces, strict=True))
+    there = ", ".join(f"{cpus:g} CPUs and {gpus:g} GPUs" for cpus, gpus in sizes)
+    raise UserError(
+        f"{asks} for {cpus:g} CPUs and {gpus:g} GPUs, and the machines of the Ray cluster have no "
+        f"room for that ({there}); lower {fix}"
+    )
+
+
+def room(machines: Sequence[Piece], pieces: Sequence[Piece], most: int) -> int:
+    """How often all pieces fit on the machines beside each other, each on one."""
+    free = [list(machine) for machine in machines]
+    for times in range(most):
+        for cpus, gpus in pieces:
+            place = next((one for one in free if one[0] >= cpus and one[1] >= gpus), None)
+            if place is None:
+                return times
+            place[0] -= cpus
+            place[1] -= gpus
+    return most
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from coevolve.core.task import Task
 from coevolve.harness.filters import Filter
 from coevolve.harness.harness import OWN_REWARD
 from coevolve.harness.recipe import Recipe, Sharding
-from coevolve.harness.rules import WatchRule
+from coevolve.harness.rules import ClusterRule, WatchRule
 from coevolve.harness.wording import Wording
 
 
@@ -42,6 +42,8 @@ class Stage(Value):
     place relative to it."""
     device: str = ""
     processes: int = Field(default=1, ge=1, le=1_024)
+    cluster: ClusterRule = ClusterRule()
+    """Where it names workers, they are the processes, on the machines of a Ray cluster."""
     sharding: Sharding = "auto"
     save_every: int = Field(default=0, ge=0)
     """Steps between checkpoints; 0: a tenth of the steps, at least 1 and at most 50."""

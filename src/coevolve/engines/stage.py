@@ -46,7 +46,7 @@ def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
     """A stage as JSON values, without what does not change its outcome, and with what is behind
     the names in it."""
     return {
-        **stage.model_dump(mode="json", exclude={"folder", "root"}),
+        **stage.model_dump(mode="json", exclude={"folder", "root", "cluster"}),
         "model": recorded_model(stage),
         "weights": weights_of(stage.model),
         "tasks": digest(*(task.id for task in tasks)).hex(),

@@ -21,6 +21,7 @@ from coevolve.harness.recipe import Recipe, Sharding
 from coevolve.harness.rules import (
     AgentRule,
     BacktestRule,
+    ClusterRule,
     DiagnosticRule,
     GateRule,
     SmallRule,
@@ -167,6 +168,9 @@ class Plan(Value):
     sharding: Sharding = "auto"
     """Whether each holds a part of the weights only, by FSDP2: none, full, or auto, from a billion
     parameters on."""
+    cluster: ClusterRule = Field(default=ClusterRule(), exclude_if=lambda rule: not rule.workers)
+    """In place of `processes`: workers on the machines of a Ray cluster. A record of a run that has
+    none does not mention it."""
     watch: WatchRule = WatchRule()
     """When a training has gone wrong, and ends early."""
     generator: str = "local"
@@ -211,6 +215,22 @@ class Plan(Value):
         return self
 
     @model_validator(mode="after")
+    def _spans(self) -> "Plan":
+        if not self.cluster.workers:
+            return self
+        if self.processes > 1:
+            raise ValueError(
+                f"processes = {self.processes} and cluster.workers = {self.cluster.workers} both "
+                "say how many train a version; leave processes out"
+            )
+        if self.engine != "trl":
+            raise ValueError(
+                f'cluster.workers = {self.cluster.workers} needs engine = "trl", not '
+                f"{self.engine!r}, which starts what it needs by itself; leave the workers out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _apart(self) -> "Plan":
         if self.objective.metric in self.objective.protect:
             others = tuple(one for one in self.objective.protect if one != self.objective.metric)
@@ -233,6 +253,11 @@ class Plan(Value):
                 'backtest.by = "need"'
             )
         return self
+
+    @property
+    def all_processes(self) -> int:
+        """That train a version together, on one machine or on several."""
+        return self.cluster.workers or self.processes
 
     @property
     def rollouts(self) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from coevolve.core.rollout import Value
 
@@ -80,6 +80,28 @@ class SmallRule(Value):
     """Solutions per step."""
     learning_rate: float = Field(default=3e-3, gt=0, le=1)
     seed: int = 0
+
+
+class ClusterRule(Value):
+    """Where a stage spans machines: workers of a Ray cluster train it together."""
+
+    workers: int = Field(default=0, ge=0, le=1_024)
+    """Processes that train a stage, on whichever machines have room; 0: it stays on one machine."""
+    least_workers: int = Field(default=0, ge=0, le=1_024)
+    """So few may go on when machines are lost, until others come; weights are the same but for
+    rounding then. 0: a stage waits for all its workers."""
+    cpus_per_worker: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    gpus_per_worker: float = Field(default=0.0, ge=0, le=1)
+    """A worker computes on one GPU, or on a share of one."""
+
+    @model_validator(mode="after")
+    def _fewer(self) -> "ClusterRule":
+        if self.least_workers > self.workers:
+            raise ValueError(
+                f"least_workers = {self.least_workers} are more than workers = {self.workers}; "
+                "lower them"
+            )
+        return self
 
 
 class AgentRule(Value):

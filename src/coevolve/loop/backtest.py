@@ -284,7 +284,7 @@ def merge(run: Run, generation: int) -> list[Version]:
         base, patch = (one, second) if better else (other, first)
         harness = patched(base.harness, patch)
         try:
-            harness.recipe.check(run.plan.processes)
+            harness.recipe.check(run.plan.all_processes)
         except UserError:  # each goes with their parent's values, and not with the other's
             continue
         version = Version(

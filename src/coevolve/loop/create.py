@@ -59,10 +59,12 @@ class Own(NamedTuple):
             changes["engineers"] = tuple(one.name for one in self.engineers)
         if self.domain:
             changes["domain"] = self.domain.name
-        if self.domain and plan.processes > 1:
+        if self.domain and (plan.processes > 1 or plan.cluster.workers):
+            setting = "cluster.workers" if plan.cluster.workers else "processes"
             raise UserError(
-                f"processes = {plan.processes}: other processes do not know a domain that is given "
-                "as an object; set it to 1, or make the domain a package (coevolve new-domain)"
+                f"{setting} = {plan.all_processes}: other processes do not know a domain that is "
+                "given as an object; leave it out, or make the domain a package (coevolve "
+                "new-domain)"
             )
         return plan.model_copy(update=changes)
 
@@ -176,7 +178,7 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
         lookup("suite", plan.target.tasks.removeprefix(SUITE), domain.suites)
     domain.space.held(plan.hold, domain.space.parse(plan.knobs))
     check_names(plan.reward, domain)
-    plan.recipe.check(plan.processes)
+    plan.recipe.check(plan.all_processes)
     if plan.generator == "vllm":
         program()
     if plan.budget.money is not None and not any(plan.prices):

@@ -226,7 +226,7 @@ def designed(run: Run, parent: int | None, view: View, proposal: Proposal, autho
         patch = patch.model_copy(update={"value": dict(knobs)})
     harness = patched(run.lineage.harness(parent if other is None else other), patch)
     check_names(harness.reward, run.gauge.domain)
-    harness.recipe.check(run.plan.processes)
+    harness.recipe.check(run.plan.all_processes)
     # As it was read, so that no spelling of a value hides what it is.
     patch = patch.model_copy(update={"value": flat(harness)[patch.factor]})
     cut = {} if asked == patch.value else asked

@@ -260,8 +260,8 @@ def train_stage(
     stage = Stage(
         kind="grpo", model=paths.need(job.policy), recipe=recipe, reward=job.harness.reward,
         filters=job.harness.filters, wording={domain.name: job.harness.wording}, style=plan.style,
-        processes=plan.processes, sharding=plan.sharding, limits=plan.watch, seed=job.seed,
-        folder=folder, root=paths.folder,
+        processes=plan.all_processes, cluster=plan.cluster, sharding=plan.sharding,
+        limits=plan.watch, seed=job.seed, folder=folder, root=paths.folder,
     )  # fmt: skip
     if plan.generator == "vllm":
         end_servers()  # training needs their memory

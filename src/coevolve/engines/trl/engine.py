@@ -30,7 +30,7 @@ from coevolve.engines.trl.warm import examples, unmasked
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
 from coevolve.policies.hardware import computing, mixes, pick_device, size_of
-from coevolve.policies.models import Loaded, check_trainable, find, load, without_bars
+from coevolve.policies.models import Loaded, anywhere, check_trainable, find, load, without_bars
 from coevolve.store.shards import compact
 
 
@@ -63,6 +63,8 @@ class TrlEngine:
         """Train, or finish what was begun in the stage's folder."""
         if not tasks:
             raise UserError("there are no tasks to train on")
+        if stage.cluster.workers:  # they stand in other folders
+            stage = stage.model_copy(update={"model": anywhere(stage.model)})
         folder = StageFolder(stage.folder)
         folder.make()
         if stage.tracking != "none" and find_spec(stage.tracking) is None:
@@ -78,8 +80,12 @@ class TrlEngine:
             result = folder.result()
             if result is None:
                 if not rank():
-                    folder.sweep()
-                if stage.processes > 1 and alone:
+                    folder.sweep(stage.processes)
+                if stage.cluster.workers:
+                    from coevolve.engines.trl.span import span
+
+                    result = span(stage, folder, observe)
+                elif stage.processes > 1 and alone:
                     from coevolve.engines.trl.launch import launch
 
                     result = launch(stage, folder, observe)
@@ -176,7 +182,7 @@ class TrlEngine:
             stage=stage,
             lines=folder.lines(),
             prompts=prompts,
-            probes=folder.path / f"probes-{recorder.process}.pt",
+            probes=folder.probes(recorder.process),
             **options,
         )
         if turning and not turning[0].tools:

@@ -1,6 +1,7 @@
 """The folder of a stage: what is in it, what is whole, and where to go on.
 
     lock                 held by the process that trains, and names it
+    workers              the same of the first worker, where a cluster trains
     stage.json           the stage and a hash of its tasks; another stage is refused
     tasks.jsonl          the tasks
     steps.jsonl          a line of metrics per step
@@ -18,11 +19,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import EngineError
+from coevolve.core.errors import CoevolveError, EngineError
 from coevolve.core.files import replace_file, settle
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage
@@ -34,7 +35,10 @@ from coevolve.store.files import WriterLock
 from coevolve.store.paths import Paths
 from coevolve.store.shards import forget
 
-LOCK, STAGE, COMPLETE = "lock", "stage.json", "complete"
+LOCK, WORKERS, STAGE, COMPLETE = "lock", "workers", "stage.json", "complete"
+FAILURE = "failure.json"
+PATIENCE_S = 120.0
+"""How long workers that were lost may take to let go of a stage."""
 BEGUN = ("steps.jsonl", "rollouts", "checkpoints", "result.json")
 """Any of these tells that a stage has come to its first step."""
 ADAPTER = "adapter_config.json"
@@ -99,6 +103,15 @@ class StageFolder:
         with WriterLock(self.path / LOCK, "stage").hold():
             yield
 
+    @contextmanager
+    def taken_over(self) -> Iterator[None]:
+        """The workers of a cluster begin once those of an earlier attempt are gone, who may linger
+        on a machine that nobody reaches; the first one sees to it."""
+        lock = WriterLock(self.path / WORKERS, "stage")
+        lock.wait(PATIENCE_S, print)
+        with lock.hold():
+            yield
+
     def load(self) -> tuple[Stage, list[Task]]:
         """What the folder was opened for."""
         with (self.path / "tasks.jsonl").open(encoding="utf-8", newline="\n") as lines:
@@ -156,10 +169,14 @@ class StageFolder:
         found = self.checkpoints.glob("checkpoint-*")
         return sorted(found, key=lambda path: int(path.name.rpartition("-")[2]), reverse=True)
 
-    def sweep(self) -> None:
-        """Throw away what a killed run left half-done or did after its last whole checkpoint."""
+    def sweep(self, processes: int) -> None:
+        """Throw away what a killed run left half-done or did after its last whole checkpoint, and
+        probes that not all processes have: they measure together."""
         last = self.last()
         step = last[0] if last else 0
+        if not last or not all(self.probes(process).exists() for process in range(processes)):
+            for path in self.path.glob("probes-*"):
+                path.unlink()
         for path in self.all_checkpoints():
             if not (path / COMPLETE).exists():
                 shutil.rmtree(path)
@@ -168,6 +185,10 @@ class StageFolder:
             write(self.steps, "".join(json.dumps(line) + "\n" for line in kept))
         forget(self.rollouts, step)
 
+    def probes(self, process: int) -> Path:
+        """Where a process keeps what it measures drift with."""
+        return self.path / f"probes-{process}.pt"
+
     def lines(self) -> list[dict[str, Any]]:
         """The metrics of every step so far; a line that was cut off is left out."""
         return read_steps(self.steps)
@@ -175,6 +196,21 @@ class StageFolder:
     def add_line(self, line: dict[str, Any]) -> None:
         with self.steps.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    def note_failure(self, error: Exception) -> None:
+        """Say why one of several processes failed; what others fail of after the first is that it
+        is gone."""
+        words = str(error) if isinstance(error, CoevolveError) else repr(error)
+        with suppress(FileExistsError), (self.path / FAILURE).open("x", encoding="utf-8") as file:
+            json.dump({"error": words}, file)
+
+    def failure(self) -> str:
+        """Why one failed, empty if none did."""
+        file = self.path / FAILURE
+        return str(read(file)["error"]) if file.exists() else ""
+
+    def forget_failure(self) -> None:
+        (self.path / FAILURE).unlink(missing_ok=True)
 
     def note_skills(self, when: str, loaded: Loaded) -> None:
         """Measure what a language model can do besides the task, once before and once after."""

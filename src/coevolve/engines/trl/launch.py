@@ -1,27 +1,24 @@
 """Training in several processes: this module is started once per process by torchrun."""
 
-import json
 import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from coevolve.core.errors import CoevolveError, EngineError
+from coevolve.core.errors import EngineError
 from coevolve.core.exit import follow_input
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.engines.stage import Follower
 from coevolve.engines.trl.folder import StageFolder
 
 LOOK_EVERY_S = 0.5
-FAILURE = "failure.json"
 
 
 def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
     """Start the processes, pass their progress on, and wait for the result."""
-    log, failure = folder.path / "processes.log", folder.path / FAILURE
-    failure.unlink(missing_ok=True)
+    log = folder.path / "processes.log"
+    folder.forget_failure()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(stage.processes), "--module", __spec__.name]
     with (
@@ -39,8 +36,8 @@ def launch(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result
             running.terminate()
     result = folder.result()
     if result is None:
-        if failure.exists():
-            raise EngineError(json.loads(failure.read_text("utf-8"))["error"])
+        if failure := folder.failure():
+            raise EngineError(failure)
         last = log.read_text("utf-8", errors="replace").strip().splitlines()[-1:]
         raise EngineError(f"training ended with {running.returncode}, see {log}: {last}")
     return result
@@ -61,10 +58,7 @@ def main() -> None:
             take_gpu(int(os.environ["LOCAL_RANK"]), torch.cuda.device_count())
         TrlEngine().run(stage, tasks, folder, None)
     except Exception as error:
-        words = str(error) if isinstance(error, CoevolveError) else repr(error)
-        # What others fail of after the first is that it is gone.
-        with suppress(FileExistsError), (folder.path / FAILURE).open("x", encoding="utf-8") as file:
-            json.dump({"error": words}, file)
+        folder.note_failure(error)
         raise
 
 

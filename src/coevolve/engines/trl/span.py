@@ -1,0 +1,152 @@
+"""Training that spans machines: Ray Train starts a worker for each process, wherever there is room.
+
+The workers train as processes of one machine do, with ranks and addresses that Ray hands out.
+Invariant: all that they share is the stage's folder, which every machine sees. Lost with a worker
+or a machine are the steps since the last checkpoint, from which all begin again: on what is left,
+if that has room, or once machines come back.
+"""
+
+import os
+import shutil
+import socket
+import time
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from coevolve.core.errors import EngineError, UserError
+from coevolve.engines.base import Observe, Result, Stage
+from coevolve.engines.stage import Follower
+from coevolve.engines.trl.folder import StageFolder, rank
+from coevolve.engines.trl.launch import LOOK_EVERY_S
+from coevolve.harness.recipe import Recipe
+
+RETRIES = 5
+"""How often a stage is begun again whose workers were lost or could not reach each other; machines
+that were taken away with notice are not counted."""
+RAY = ".ray"
+"""In a stage's folder, while it trains: what Ray Train keeps for itself."""
+
+
+def span(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
+    """Have workers train, pass their progress on, and wait for the result."""
+    fit = Fit(trainer_of(stage, folder))
+    folder.forget_failure()
+    follower = Follower(folder.steps, stage.recipe.steps, observe)
+    fit.start()
+    while fit.is_alive():
+        time.sleep(LOOK_EVERY_S)
+        follower.look()
+    shutil.rmtree(folder.path / RAY, ignore_errors=True)
+    if failure := folder.failure():
+        raise EngineError(failure)
+    result = folder.result()
+    if result is None:
+        raise EngineError(f"the workers of {folder.path} were lost for good: {fit.error}")
+    return result
+
+
+class Fit(Thread):
+    """Ray Train's own wait, beside which progress is passed on. It ends with its connection."""
+
+    def __init__(self, trainer: Any) -> None:
+        super().__init__(daemon=True)
+        self.trainer, self.error = trainer, ""
+
+    def run(self) -> None:
+        try:
+            self.trainer.fit()
+        except Exception as error:  # told by who waits
+            self.error = (str(error).strip() or repr(error)).splitlines()[-1]
+
+
+def trainer_of(stage: Stage, folder: StageFolder) -> Any:
+    """Ray Train's trainer for a stage."""
+    rule = stage.cluster
+    try:
+        import ray
+
+        train, torch = import_module("ray.train"), import_module("ray.train.torch")
+    except ImportError as error:
+        raise UserError(
+            f"cluster.workers = {rule.workers} needs Ray Train ({error}): pip install "
+            "'coevolve[cluster]'"
+        ) from None
+    if not ray.is_initialized():
+        raise UserError(
+            f"cluster.workers = {rule.workers} needs a Ray cluster; say where it is with --ray "
+            "ADDRESS, or call ray.init first"
+        )
+    few, all_of_them = rule.least_workers, rule.workers
+    settings = {name: value for name, value in os.environ.items() if name.startswith("COEVOLVE_")}
+    return torch.TorchTrainer(
+        work,
+        train_loop_config={"folder": str(folder.path.resolve())},
+        scaling_config=train.ScalingConfig(
+            num_workers=(few, all_of_them) if 0 < few < all_of_them else all_of_them,
+            use_gpu=rule.gpus_per_worker > 0,
+            resources_per_worker={
+                "CPU": rule.cpus_per_worker,
+                **({"GPU": rule.gpus_per_worker} if rule.gpus_per_worker else {}),
+            },
+        ),
+        run_config=train.RunConfig(
+            name="stage",
+            storage_path=str(folder.path.resolve() / RAY),
+            failure_config=train.FailureConfig(max_failures=RETRIES),
+            worker_runtime_env={"env_vars": settings},
+        ),
+    )
+
+
+def work(config: dict[str, str]) -> None:
+    """What each worker does: train, as one of as many as can share the rollouts of a step."""
+    from ray.train.collective import barrier
+
+    from coevolve.engines.trl.engine import TrlEngine
+
+    folder = StageFolder(Path(config["folder"]))
+    if folder.failure():
+        return  # no attempt can mend it: whoever waits for this one tells it
+    try:
+        stage, tasks = folder.load()
+        rollouts = stage.recipe.tasks * (stage.recipe.group if stage.kind == "grpo" else 1)
+        processes = sharing(stage.recipe, rollouts, int(os.environ["WORLD_SIZE"]))
+        with nullcontext() if rank() else folder.taken_over():
+            if not rank():
+                folder.sweep(processes)
+            barrier()
+            if processes < int(os.environ["WORLD_SIZE"]):
+                regroup(processes)
+            if rank() < processes:
+                stage = stage.model_copy(update={"processes": processes})
+                TrlEngine().run(stage, tasks, folder, None)
+    except RuntimeError:
+        raise  # a worker whose peer was lost fails, too: all begin again
+    except Exception as error:
+        folder.note_failure(error)
+        raise
+
+
+def sharing(recipe: Recipe, rollouts: int, workers: int) -> int:
+    """How many of the workers can have equal parts of the rollouts of a step."""
+    for number in range(workers, 1, -1):
+        try:
+            recipe.own(rollouts, number)
+        except UserError:
+            continue
+        return number
+    return 1
+
+
+def regroup(processes: int) -> None:
+    """Leave some workers out, those of the highest ranks: the others meet at another address."""
+    from ray.train.collective import broadcast_from_rank_zero
+    from torch import distributed
+
+    distributed.destroy_process_group()
+    with socket.create_server(("", 0)) as free:
+        port = broadcast_from_rank_zero(free.getsockname()[1])
+    os.environ |= {"MASTER_PORT": str(port), "WORLD_SIZE": str(processes)}

@@ -1,0 +1,183 @@
+"""A stage that spans machines learns what one machine learns, also if one of them is lost."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+pytest.importorskip("trl", reason="training needs the extra `train`")
+pytest.importorskip("ray", reason="needs the extra `cluster`")
+
+import torch
+from nodes import freeze, lose, ray_nodes
+from training import LAKE, lake_tasks, stage, weights
+
+from coevolve.cluster.ray import RayCluster, spanning
+from coevolve.core.errors import EngineError, UserError
+from coevolve.engines.base import Progress
+from coevolve.engines.stage import read_steps
+from coevolve.engines.trl.engine import TrlEngine
+from coevolve.harness.plan import make_plan
+from coevolve.harness.rules import ClusterRule
+from coevolve.loop.create import create
+from coevolve.loop.loop import run_loop
+from coevolve.loop.train import WORK
+from coevolve.store.lineage import Lineage
+from coevolve.store.shards import read
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RECIPE = {"steps": 8, "tasks": 4}
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """Two machines, of which none has room for two workers."""
+    with ray_nodes(1, 1) as cluster:
+        yield cluster
+
+
+def train(folder: Path, processes: int, recipe: dict[str, Any] = RECIPE) -> None:
+    """The same stage on one machine."""
+    TrlEngine().train(stage(folder, processes=processes, recipe=recipe), lake_tasks(8))
+
+
+def same(one: Path, other: Path) -> bool:
+    first, second = weights(one / "policy"), weights(other / "policy")
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def difference(one: Path, other: Path) -> tuple[float, float]:
+    """How far two policies are apart, and the first from where it began."""
+    from coevolve.pocket import folder
+
+    first, second, start = weights(one / "policy"), weights(other / "policy"), weights(folder())
+    apart = max((first[name] - second[name]).abs().max().item() for name in first)
+    return apart, max((first[name] - start[name]).abs().max().item() for name in first)
+
+
+def texts(folder: Path) -> list[str]:
+    return sorted(str(row) for row in read(folder / "rollouts")["messages"].to_pylist())
+
+
+def test_two_machines_agree_with_one(tmp_path: Path, nodes: Any) -> None:
+    recipe, rule = {"steps": 2, "tasks": 4}, ClusterRule(workers=2)
+    train(tmp_path / "one", 1, recipe)
+    seen: list[Progress] = []
+    both = stage(tmp_path / "two", processes=2, cluster=rule, recipe=recipe)
+    with spanning(nodes.address, rule):
+        TrlEngine().train(both, lake_tasks(8), seen.append)
+    assert [progress.step for progress in seen] == [1, 2]
+    apart, moved = difference(tmp_path / "one", tmp_path / "two")
+    assert apart < 0.05 * moved
+    assert texts(tmp_path / "one") == texts(tmp_path / "two")
+    with (
+        pytest.raises(UserError, match="3 workers asks for 3 CPUs and 0 GPUs, and the machines"),
+        spanning(nodes.address, ClusterRule(workers=3)),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_lost_and_comes_back_changes_nothing(tmp_path: Path, nodes: Any) -> None:
+    train(tmp_path / "calm", 2)
+    folder, rule, first = tmp_path / "stage", ClusterRule(workers=2), list[str]()
+
+    def observe(progress: Progress) -> None:
+        if progress.step >= 3 and not first:
+            first.append((folder / "workers").read_text())
+            lose(nodes, next(iter(nodes.worker_nodes)))
+            nodes.add_node(num_cpus=1)
+
+    with spanning(nodes.address, rule):
+        changed = stage(folder, processes=2, cluster=rule, recipe=RECIPE)
+        TrlEngine().train(changed, lake_tasks(8), observe)
+    assert first
+    assert first != [(folder / "workers").read_text()]  # others finished what these had begun
+    assert same(tmp_path / "calm", folder)
+    assert texts(tmp_path / "calm") == texts(folder)
+
+
+@pytest.mark.slow
+def test_fewer_workers_go_on_where_they_may(tmp_path: Path) -> None:
+    """Of three workers two train, who can share the rollouts; then there is room for one."""
+    train(tmp_path / "calm", 1)
+    folder, rule, lost = tmp_path / "stage", ClusterRule(workers=4, least_workers=1), list[int]()
+    with ray_nodes(1, 2) as nodes:
+
+        def observe(progress: Progress) -> None:
+            if progress.step >= 3 and not lost:
+                lost.append(len(list((folder / "rollouts").glob("step-000000-*"))))
+                lose(nodes, next(iter(nodes.worker_nodes)))
+
+        with spanning(nodes.address, rule):
+            changed = stage(folder, processes=4, cluster=rule, recipe=RECIPE)
+            TrlEngine().train(changed, lake_tasks(8), observe)
+    assert lost == [2]
+    apart, moved = difference(tmp_path / "calm", folder)
+    assert apart < 0.05 * moved
+    assert texts(tmp_path / "calm") == texts(folder)
+
+
+@pytest.mark.slow
+def test_what_a_worker_refuses_is_told_once(tmp_path: Path, nodes: Any) -> None:
+    rule = ClusterRule(workers=2)
+    wrong = stage(tmp_path, processes=2, cluster=rule, reward="nobody_measures_this")
+    with (
+        spanning(nodes.address, rule),
+        pytest.raises(EngineError, match="nobody_measures_this"),
+    ):
+        TrlEngine().train(wrong, lake_tasks(8))
+
+
+PLAN = {
+    "versions": 1, "engineers": ["fixed"], "knobs": LAKE,
+    "recipe": {"steps": 12, "tasks": 4, "group": 4, "max_tokens": 40, "learning_rate": 1e-4},
+    "target": {"dev": 8, "gate": 16, "max_tokens": 40, "knobs": LAKE},
+}  # fmt: skip
+
+
+def facts(lineage: Lineage) -> list[Any]:
+    """What came of every version, but for how long it took."""
+    return [
+        (node.train.weights, node.train.cells, node.dev.cells, node.gate.scores.rates)
+        for node in lineage.nodes
+        if node.train and node.dev and node.gate
+    ]
+
+
+@pytest.mark.slow
+def test_a_version_that_spans_machines_survives_one_of_them(tmp_path: Path) -> None:
+    calm = create(make_plan({**PLAN, "processes": 2}, "test"), tmp_path / "calm")
+    with calm.ledger:
+        expected = facts(run_loop(calm))
+    frozen, steps = Event(), tmp_path / "run/versions/00/stage/steps.jsonl"
+    with ray_nodes(2, 1) as nodes:
+        lost = next(iter(nodes.worker_nodes))
+
+        def watch() -> None:
+            while len(read_steps(steps)) < 3:
+                time.sleep(0.02)
+            freeze(lost)
+            frozen.set()
+
+        def tick() -> None:
+            if frozen.is_set() and lost in nodes.worker_nodes:
+                lose(nodes, lost)
+                nodes.add_node(num_cpus=1)
+
+        def work(folders: Any) -> None:
+            Thread(target=watch, daemon=True).start()
+            cluster = RayCluster(nodes.address, cpus=1)
+            with closing(cluster.run(WORK, folders, tick)) as ended:
+                assert [one.failure for one in ended] == [""]
+
+        plan = make_plan({**PLAN, "cluster": {"workers": 2}}, "test")
+        run = create(plan, tmp_path / "run", work=work)
+        with run.ledger:
+            assert facts(run_loop(run)) == expected
+        assert lost not in nodes.worker_nodes
+    assert expected
