@@ -1,7 +1,9 @@
 """A stage that spans machines learns what one machine learns, also if one of them is lost."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Event, Thread
@@ -14,6 +16,7 @@ pytest.importorskip("ray", reason="needs the extra `cluster`")
 
 import torch
 from nodes import freeze, lose, ray_nodes
+from processes import alive
 from training import LAKE, lake_tasks, stage, weights
 
 from coevolve.cluster.ray import RayCluster, spanning
@@ -133,6 +136,21 @@ def test_what_a_worker_refuses_is_told_once(tmp_path: Path, nodes: Any) -> None:
         TrlEngine().train(wrong, lake_tasks(8))
 
 
+@pytest.mark.slow
+def test_workers_end_with_a_killed_command(tmp_path: Path, nodes: Any) -> None:
+    command = [sys.executable, "-m", "coevolve", "train", "-o", tmp_path / "stage"]
+    recipe = [word for word in ("steps=1000", "tasks=4", "group=4") for word in ("-r", word)]
+    on = ["--workers", "2", "--ray", nodes.address]
+    with subprocess.Popen([*command, *recipe, *on], stderr=subprocess.DEVNULL) as running:
+        while not read_steps(tmp_path / "stage/steps.jsonl"):
+            assert running.poll() is None
+            time.sleep(0.1)
+        first = int((tmp_path / "stage/workers").read_text())
+        running.kill()
+    while alive(first):
+        time.sleep(0.1)
+
+
 PLAN = {
     "versions": 1, "engineers": ["fixed"], "knobs": LAKE,
     "recipe": {"steps": 12, "tasks": 4, "group": 4, "max_tokens": 40, "learning_rate": 1e-4},
@@ -149,12 +167,19 @@ def facts(lineage: Lineage) -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What comes of a run on one machine, with as many processes."""
+    folder = tmp_path_factory.mktemp("calm") / "run"
+    with (run := create(make_plan({**PLAN, "processes": 2}, "test"), folder)).ledger:
+        return facts(run_loop(run))
+
+
 @pytest.mark.slow
-def test_a_version_that_spans_machines_survives_one_of_them(tmp_path: Path) -> None:
-    calm = create(make_plan({**PLAN, "processes": 2}, "test"), tmp_path / "calm")
-    with calm.ledger:
-        expected = facts(run_loop(calm))
-    frozen, steps = Event(), tmp_path / "run/versions/00/stage/steps.jsonl"
+def test_a_version_that_spans_machines_survives_one_of_them(
+    tmp_path: Path, expected: list[Any]
+) -> None:
+    frozen, steps = Event(), tmp_path / "versions/00/stage/steps.jsonl"
     with ray_nodes(2, 1) as nodes:
         lost = next(iter(nodes.worker_nodes))
 
@@ -169,15 +194,29 @@ def test_a_version_that_spans_machines_survives_one_of_them(tmp_path: Path) -> N
                 lose(nodes, lost)
                 nodes.add_node(num_cpus=1)
 
-        def work(folders: Any) -> None:
-            Thread(target=watch, daemon=True).start()
-            cluster = RayCluster(nodes.address, cpus=1)
-            with closing(cluster.run(WORK, folders, tick)) as ended:
-                assert [one.failure for one in ended] == [""]
-
-        plan = make_plan({**PLAN, "cluster": {"workers": 2}}, "test")
-        run = create(plan, tmp_path / "run", work=work)
-        with run.ledger:
-            assert facts(run_loop(run)) == expected
+        Thread(target=watch, daemon=True).start()
+        assert spanned(tmp_path, {"workers": 2}, nodes, tick) == expected
         assert lost not in nodes.worker_nodes
-    assert expected
+
+
+@pytest.mark.slow
+def test_a_version_takes_no_room_from_workers_that_may_be_fewer(
+    tmp_path: Path, nodes: Any, expected: list[Any]
+) -> None:
+    rule = {"workers": 2, "least_workers": 1}
+    assert spanned(tmp_path, rule, nodes, lambda: None) == expected
+
+
+def spanned(folder: Path, rule: dict[str, int], nodes: Any, tick: Callable[[], None]) -> list[Any]:
+    """What comes of a run whose versions span machines."""
+
+    def work(folders: Sequence[Path]) -> None:
+        cluster = RayCluster(nodes.address, cpus=1)
+        with closing(cluster.run(WORK, folders, tick)) as ended:
+            assert [one.failure for one in ended] == [""]
+
+    run = create(make_plan({**PLAN, "cluster": rule}, "test"), folder, work=work)
+    with run.ledger:
+        found = facts(run_loop(run))
+    assert found
+    return found

@@ -38,11 +38,14 @@ class RayCluster:
         self, work: str, folders: Sequence[Path], tick: Callable[[], None]
     ) -> Generator[Ended, None, None]:
         waiting, running = deque(folders), dict[Any, Path]()
+        rule = max(map(rule_of, folders), key=lambda rule: rule.workers, default=ClusterRule())
+        # Ray Train counts a machine's CPUs and GPUs as free for workers whose number may change.
+        cpus, gpus = (0.0, 0.0) if rule.least_workers else (self.cpus, self.gpus)
         with connected(self.address) as ray:
-            at_once = self.at_once(ray, folders)
+            at_once = room_at_once(ray, (cpus, gpus), rule, len(folders))
             # One piece of work per process, as on one machine: memory stays apart.
             task = ray.remote(
-                num_cpus=self.cpus, num_gpus=self.gpus, max_retries=self.retries, max_calls=1,
+                num_cpus=cpus, num_gpus=gpus, max_retries=self.retries, max_calls=1,
                 scheduling_strategy="SPREAD", runtime_env={"env_vars": settings()},
             )(perform)  # fmt: skip
             try:
@@ -59,17 +62,16 @@ class RayCluster:
                 for reference in running:
                     ray.cancel(reference, force=True)
 
-    def at_once(self, ray: Any, folders: Sequence[Path]) -> int:
-        """How much work may be given to Ray: all of it, but where stages span machines, no more
-        than there is room for with all workers. Each would hold what others wait for."""
-        rule = max(map(rule_of, folders), key=lambda rule: rule.workers, default=ClusterRule())
-        own = (self.cpus, self.gpus)
-        check_room(ray, [own], "an arm asks", "--cpus or --gpus")
-        if not rule.workers:
-            return len(folders)
-        asks = f"work with its {rule.workers} workers asks"
-        fix = "cluster.workers, --cpus or --gpus"
-        return check_room(ray, [own, *pieces_of(rule)], asks, fix, len(folders))
+
+def room_at_once(ray: Any, own: Piece, rule: ClusterRule, most: int) -> int:
+    """How much work may be given to Ray: all of it, but where stages span machines, no more than
+    there is room for with all workers. Each would hold what others wait for."""
+    check_room(ray, [own], "an arm asks", "--cpus or --gpus")
+    if not rule.workers:
+        return most
+    asks = f"work with its {rule.workers} workers asks"
+    fix = "cluster.workers, --cpus or --gpus"
+    return check_room(ray, [own, *pieces_of(rule)], asks, fix, most)
 
 
 @contextmanager
