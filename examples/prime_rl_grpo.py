@@ -80,6 +80,7 @@ def check(work: StageFolder) -> None:
     """Refuse what prime-rl would do otherwise than the stage says."""
     recipe = work.stage.recipe
     work.refuse(Path(__file__).name, {
+        f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
         f"recipe.entropy = {recipe.entropy:g}": bool(recipe.entropy),
         f"recipe.iterations = {recipe.iterations}": recipe.iterations != 1,
     })  # fmt: skip

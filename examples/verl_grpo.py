@@ -45,6 +45,7 @@ def check(work: StageFolder) -> None:
     """Refuse what verl would do otherwise than the stage says."""
     recipe = work.stage.recipe
     work.refuse(Path(__file__).name, {
+        f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
         f"recipe.loss = {recipe.loss}": recipe.loss not in LOSSES,
     })  # fmt: skip
 

@@ -1,5 +1,5 @@
-"""The examples that hand a stage to verl and to prime-rl, with stand-ins that read and write what
-these do."""
+"""The examples that hand a stage to other trainers, with stand-ins that read and write what these
+do."""
 
 import json
 import os
@@ -101,8 +101,65 @@ weights.mkdir(parents=True)
 for file in Path(told["model"]["name"]).glob("*.safetensors"):
     shutil.copy(file, weights)
 """
-STAND_INS = {"verl": VERL, "prime_rl": PRIME_RL}
-MORE = {"verl": "trainer.n_gpus_per_node=2", "prime_rl": "--log.level debug"}
+SWIFT = f"""#!{sys.executable}
+# ms-swift 4.6: `python -m swift.cli.main rlhf FILE.json --name value ...`; every second answer is
+# right. The plugin is the real one.
+import importlib.util, json, shutil, sys, types
+from pathlib import Path
+from coevolve.engines.command import StageFolder
+
+assert sys.argv[1:4] == ["-m", "swift.cli.main", "rlhf"]
+told = json.loads(Path(sys.argv[4]).read_text())
+assert sys.argv[5:] == ["--log_level", "debug"]
+made = {{}}
+class ORM:
+    def __init__(self, args=None):
+        pass
+for name, names in {{
+    "swift": {{}},
+    "swift.rewards": {{"ORM": ORM, "orms": {{}}}},
+    "swift.model": {{"ModelMeta": lambda name, groups, template: (name, template),
+                    "register_model": lambda meta: made.update(model=meta)}},
+    "swift.template": {{"TemplateMeta": lambda name, **parts: (name, parts["prompt"]),
+                       "register_template": lambda meta: made.update(template=meta)}},
+}}.items():
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(names)
+place = importlib.util.spec_from_file_location("own", told["external_plugins"])
+place.loader.exec_module(importlib.util.module_from_spec(place))
+assert made == {{"model": ("stage", "stage"), "template": ("stage", ["{{{{QUERY}}}}"])}}
+judge = sys.modules["swift.rewards"].orms[told["reward_funcs"]](args=None)
+
+run, group = Path(told["output_dir"]), told["num_generations"]
+work = StageFolder(run.parent)
+rows = [json.loads(line) for line in Path(told["dataset"]).read_text().splitlines()]
+size = told["per_device_train_batch_size"] * told["gradient_accumulation_steps"] // group
+with (run / "logging.jsonl").open("a") as logged:
+    for step in range(told["max_steps"]):
+        drawn = []
+        for row in rows[step * size : step * size + size]:
+            task = work.tasks[row["task"]]
+            right = work.domains[task.domain].oracle(task, work.styles[task.domain])
+            for sample in range(group):
+                said = right if sample % 2 else "1,1"
+                drawn.append({{"completions": said, "task": row["task"], "row": row["row"],
+                              "response_token_ids": [5] * len(said.split()),
+                              "finish_reason": "stop"}})
+        rewards = judge(**{{name: [one[name] for one in drawn] for name in drawn[0]}},
+                        messages=[], trainer_state=None)
+        line = {{"loss": 0.0, "reward": sum(rewards) / len(rewards),
+                "global_step/max_steps": f"{{step + 1}}/{{told['max_steps']}}"}}
+        print(json.dumps(line), file=logged, flush=True)
+last = run / f"checkpoint-{{told['max_steps']}}"
+shutil.copytree(told["model"], last)
+(last / "trainer_state.json").write_text("{{}}")
+"""
+STAND_INS = {"verl": VERL, "prime_rl": PRIME_RL, "swift": SWIFT}
+MORE = {
+    "verl": "trainer.n_gpus_per_node=2",
+    "prime_rl": "--log.level debug",
+    "swift": "--log_level debug",
+}
 
 
 @pytest.fixture(params=list(STAND_INS))
@@ -147,7 +204,7 @@ def test_a_stage_goes_there_and_back(trainer: str, tmp_path: Path) -> None:
 
 def test_what_it_would_do_otherwise_is_refused(trainer: str, tmp_path: Path) -> None:
     tasks = list(LAKE.generate(LAKE.space.defaults(), 8, 0, Split.TRAIN))
-    with pytest.raises(EngineError, match=r"cannot do this: recipe\.schedule = cosine"):
+    with pytest.raises(EngineError, match=r"cannot do this: recipe\.tokens = 999"):
         CommandEngine(f"{EXAMPLES / trainer}_grpo.py").train(
-            stage(tmp_path / "stage", schedule="cosine"), tasks
+            stage(tmp_path / "stage", tokens=999), tasks
         )

@@ -123,7 +123,7 @@ class StageFolder:
             f"kind = {stage.kind}": stage.kind != "grpo",
             "filters": bool(stage.filters),
             "tasks of several turns": any(has_turns(one) for one in self.domains.values()),
-            f"recipe.schedule = {recipe.schedule}": recipe.schedule != "constant",
+            "a reward that names `short`": names_short(stage.reward),
             f"recipe.tokens = {recipe.tokens}": bool(recipe.tokens),
             f"recipe.revisit = {recipe.revisit:g}": bool(recipe.revisit),
             **more,
