@@ -46,8 +46,7 @@ class Plain:
     def tell(self, progress: "Progress") -> None:
         """A step of training."""
         if progress.step % max(1, progress.steps // 4) == 0:
-            found = {**dict.fromkeys(NUMBERS, 0.0), **progress.metrics}
-            words = "  ".join(metric_words(found, NUMBERS))
+            words = "  ".join(metric_words(progress.metrics, NUMBERS))
             self.console.print(f"step {progress.step}/{progress.steps}  {words}", highlight=False)
 
     def run(self, run: "Run") -> "Lineage":
