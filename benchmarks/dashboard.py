@@ -189,9 +189,8 @@ def addresses(rng: random.Random) -> tuple[str, str]:
     file = f"{version_place(version)}/stage/rollouts/step-{rng.randrange(STEPS):06d}-0"
     return rng.choice(
         [
-            ("runs", "/"), ("overview", run), ("lineage", f"{run}/lineage"),
-            ("version", f"{run}/lineage/{version}"), ("proposals", f"{run}/proposals"),
-            ("generation", f"{run}/proposals/{max(1, version)}"),
+            ("runs", "/"), ("overview", run), ("changes", f"{run}/changes"),
+            ("change", f"{run}/changes/{version}"),
             ("diagnostics", f"{run}/diagnostics"),
             ("diagnostics, earlier", f"{run}/diagnostics?until={version}"),
             ("rollouts", f"{run}/rollouts"),

@@ -102,10 +102,10 @@ def wide(browser: Any, address: str) -> Iterator[Watched]:
 
 PAGES = {
     "runs": "/", "skills": "/skills", "compare": "/compare", "run": "/runs/first",
-    "tree": "/runs/tree", "failed": "/runs/failed", "lineage": "/runs/tree/lineage",
-    "version": "/runs/tree/lineage/3", "proposals": "/runs/first/proposals",
-    "generation": "/runs/tree/proposals/2", "diagnostics": "/runs/tree/diagnostics",
-    "rollouts": "/runs/tree/rollouts", "ledger": "/runs/first/ledger",
+    "tree": "/runs/tree", "failed": "/runs/failed", "changes": "/runs/tree/changes",
+    "change": "/runs/tree/changes/3", "knobs": "/runs/first/changes/1",
+    "diagnostics": "/runs/tree/diagnostics", "rollouts": "/runs/tree/rollouts",
+    "ledger": "/runs/first/ledger",
 }  # fmt: skip
 
 
@@ -169,15 +169,15 @@ def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
 def test_keys_lead_everywhere(wide: Watched) -> None:
     page = wide.open("/runs/tree")
     page.keyboard.press("2")
-    page.wait_for_url("**/lineage")
+    page.wait_for_url("**/changes")
     page.keyboard.press("j")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/lineage/1")
+    page.wait_for_url("**/changes/1")
     page.keyboard.press("?")
     assert page.locator("dialog#keys").is_visible()
     page.keyboard.press("Escape")
-    page.keyboard.press("6")
+    page.keyboard.press("5")
     page.wait_for_url("**/ledger")
     page.keyboard.press("/")
     page.keyboard.type("backtest")
@@ -217,10 +217,10 @@ def test_hostile_runs_do_nothing(wide: Watched, root: Path) -> None:
     page = wide.open("/?search=img")
     page.locator("table.list tbody th a").first.click()
     page.wait_for_selector("#headline-title")
-    for tab in range(1, 6):
+    for tab in range(1, 5):
         page.locator(".tabs a").nth(tab).click()
         page.wait_for_selector("#main h1")
         assert page.evaluate("document.querySelectorAll('main img, main iframe').length") == 0
     page.goto(f"{wide.address}/skills")
-    page.goto(f"{wide.address}/runs/hostile/tree/lineage/4")
+    page.goto(f"{wide.address}/runs/hostile/tree/changes/4")
     assert "alert(1)" in page.inner_text("main")

@@ -171,11 +171,12 @@ def test_versions_say_what_the_ledger_says(made: Path, facts: Facts) -> None:
 
 def test_what_a_version_changed_is_told_and_nothing_else(facts: Facts, tree: Path) -> None:
     assert [one.label for one in facts.versions] == ["the start", "knobs", "knobs"]
-    ((name, lines),) = facts.versions[1].diffs
-    assert name == "knobs"
-    names = {line.text.split()[1] for line in lines}
-    assert names == {"size3.hole_ratio", "size4.hole_ratio"}
-    assert facts.versions[0].diffs == ()
+    assert [one.name for one in facts.versions[1].knobs] == ["size3.hole_ratio", "size4.hole_ratio"]
+    assert (
+        facts.versions[1].knobs[0].words == "more cells that are holes on 3x3 boards (20 % → 28 %)"
+    )
+    assert facts.versions[1].diffs == ()
+    assert facts.versions[0].knobs == ()
     grown = facts_of(tree).versions
     assert [one.changed for one in grown[1:3]] == ["temperature 1 → 0.9", "temperature 1 → 0.8"]
     assert [line.text for line in grown[1].diffs[0][1][1:]] == ["-1.0", "+0.9"]
@@ -191,7 +192,7 @@ def test_a_version_that_was_trained_on_changed_nothing(tmp_path: Path) -> None:
     run_loop(run)
     facts = facts_of(tmp_path / "run")
     assert [one.changed for one in facts.versions[1:]] == ["nothing: trained on"] * 2
-    assert [one.diffs for one in facts.versions] == [(), (), ()]
+    assert [one.knobs for one in facts.versions] == [(), (), ()]
     assert not any(any(one.changed) for f in facts.levels.families for one in f.levels)
     ((tried, version, _),) = facts.generations[0].tried
     assert (version, tried.author) == (None, "saying")

@@ -39,14 +39,15 @@ def test_a_broken_ledger(root: Path, damage: str) -> None:
     assert runs["run"]["state"] == "unknown"
     assert "ledger.db" in runs["run"]["problem"]
     assert runs["tree"]["state"] == "done"
-    for page in ("", "/lineage", "/lineage/1", "/proposals", "/proposals/1", "/ledger",
+    for page in ("", "/changes", "/changes/1", "/changes/generation-1", "/ledger",
                  "/rollouts"):  # fmt: skip
         answer = web.get(f"/runs/run{page}")
         assert answer.status_code == 200, page
         assert "ledger.db" in answer.text, page
-    assert len(as_json(web, "/runs/run/proposals")["generations"]) == 2  # from the copies
+    assert as_json(web, "/runs/run/changes/1")["n"] == 3  # from the copies
     assert as_json(web, "/runs/run/ledger")["n"] > 10
-    assert as_json(web, "/runs/run/lineage/1")["one"]["version"]["verdict"] == "reverted"
+    change = as_json(web, "/runs/run/changes/generation-1")["change"]
+    assert change["one"]["version"]["verdict"] == "reverted"
 
 
 def test_half_a_file_of_rollouts(root: Path) -> None:

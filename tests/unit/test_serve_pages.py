@@ -3,9 +3,10 @@
 import csv
 import io
 import json
+import re
 import shutil
 import time
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def web(root: Path) -> TestClient:
     return client(root)
 
 
-PAGES = ["", "/lineage", "/lineage/1", "/proposals", "/proposals/1", "/diagnostics", "/rollouts",
+PAGES = ["", "/changes", "/changes/1", "/changes/generation-1", "/diagnostics", "/rollouts",
          "/ledger", "/ledger/2", "/diagnostics/valid_rate"]  # fmt: skip
 
 
@@ -120,14 +121,14 @@ def test_copies_of_an_attempt_make_no_interval_narrower(tmp_path: Path) -> None:
 
 
 def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> None:
-    lineage = as_json(web, "/runs/deep/tree/lineage")
+    lineage = as_json(web, "/runs/deep/tree/changes")
     nodes = {one["version"]["number"]: one for one in lineage["versions"]}
     assert {number: one["version"]["verdict"] for number, one in nodes.items()} == VERDICTS
     assert {number: one["version"]["parent"] for number, one in nodes.items()} == PARENTS
     assert nodes[3]["changed"] == "group 8 → 16"
     ((generation, refused, _),) = lineage["refused"]
     assert (generation, refused["patch"]["factor"]) == (2, REFUSED[0])
-    version = as_json(web, "/runs/deep/tree/lineage/1")["one"]
+    version = as_json(web, "/runs/deep/tree/changes/1")["change"]["one"]
     assert version["diffs"] == [
         ["recipe.temperature", [
             {"kind": "hunk", "text": "@@ -1 +1 @@"}, {"kind": "removed", "text": "-1.0"},
@@ -136,34 +137,56 @@ def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> No
     ]  # fmt: skip
     assert version["backtest"]["prediction"] == "up"
     assert version["judged"]["change"]["n"] == 40
-    page = web.get("/runs/deep/tree/lineage/1").text
+    page = web.get("/runs/deep/tree/changes/1").text
     assert "dead after" in page
     assert "0.125 <small>[0.06, 0.23] n 64" in page
-    last = web.get("/runs/deep/tree/lineage/4").text
+    last = web.get("/runs/deep/tree/changes/4").text
     assert "hacked_reward" in last
     assert "size5.data_ratio" in last
-    assert "less signal" in web.get("/runs/deep/tree/lineage").text
-    assert "less signal" in web.get("/runs/deep/tree/proposals/2").text
+    assert "less signal" in web.get("/runs/deep/tree/changes").text
+    assert "less signal" in web.get("/runs/deep/tree/changes/generation-2").text
 
 
-def test_proposals_are_listed_by_generation(web: TestClient) -> None:
-    found = as_json(web, "/runs/deep/tree/proposals")["generations"]
-    assert [(one["number"], one["parent"], one["versions"]) for one in found] == [
-        (1, 0, [1, 2]), (2, 1, [3]), (3, 3, [4]),
-    ]  # fmt: skip
-    assert [version for _, version, _ in found[1]["tried"]] == [3, None]
-    page = web.get("/runs/first/proposals").text
+def test_a_change_is_told_from_evidence_to_verdict(web: TestClient) -> None:
+    found = as_json(web, "/runs/deep/tree/changes/3")
+    change = found["change"]
+    assert (change["generation"]["number"], change["generation"]["parent"]) == (2, 1)
+    assert [version for _, version, _ in change["generation"]["tried"]] == [3, None]
+    assert (found["before"]["name"], found["after"]["name"], found["n"]) == ("2", "4", 5)
+    assert [one["version"] for one in found["curves"]["curves"]] == [1, 3]
+    assert [one["version"]["number"] for one in found["grown"]] == [4]
+    assert as_json(web, "/runs/deep/tree/changes/generation-1")["change"]["name"] == "1"
+    page = web.get("/runs/first/changes/1").text
+    steps = [
+        page.index(f">{step}</h2>") for step in ("Evidence", "Proposal", "Training", "Verdict")
+    ]
+    assert steps == sorted(steps)
     assert "more holes" in page
     assert "had no second idea" in page
+    assert "more cells that are holes on 4x4 boards (20 % → 28 %)" in page
+    assert "size4.data_ratio" not in page  # which did not change
+
+
+def test_numbers_open_the_rollouts_behind_them(web: TestClient) -> None:
+    page = web.get("/runs/deep/tree/changes/3").text
+    cells = re.findall(r'href="([^"]*)">(\d+)/(\d+)</a>', page)
+    assert len(cells) > 5
+    for address, valid, n in cells:
+        found = web.get(f"{unescape(address)}&format=json").json()["found"]
+        assert (found["valid"]["successes"], found["n"]) == (int(valid), int(n))
+    failure = re.search(r'href="([^"]*failure=hole)">hole</a> \((\d+)\)', page)
+    assert failure
+    found = web.get(f"{unescape(failure[1])}&format=json").json()["found"]
+    assert found["n"] == int(failure[2])
 
 
 def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
-    nodes = as_json(web, "/runs/first/lineage")["versions"]
+    nodes = as_json(web, "/runs/first/changes")["versions"]
     assert [one["version"]["parent"] for one in nodes] == [None, 0, 0]
     assert [one["version"]["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
     holes = "more cells that are holes on 3x3 boards (20 % → 28 %) and 1 like it"
     assert [one["changed"] for one in nodes] == ["nothing: the start", holes, holes]
-    page = web.get("/runs/first/lineage/1").text
+    page = web.get("/runs/first/changes/1").text
     assert "size3.hole_ratio" in page
     assert "more holes" in page
 
@@ -286,7 +309,7 @@ def test_skills_and_comparisons(web: TestClient) -> None:
         "cool_down", "recipe.temperature", 1, 1,
     )  # fmt: skip
     page = web.get("/skills").text
-    assert "/runs/deep/tree/lineage/1" in page
+    assert "/runs/deep/tree/changes/1" in page
     assert "/runs/gone" not in page
     assert as_json(web, "/compare")["comparisons"] == []
     assert "no comparison" in web.get("/compare").text
@@ -365,8 +388,9 @@ def test_a_change_is_told_even_if_it_came_before_the_listening() -> None:
 
 
 def test_pages_that_are_not_there(web: TestClient) -> None:
-    for path in ("/nothing", "/runs/none", "/runs/first/nothing", "/runs/first/proposals/77",
-                 "/runs/first/lineage/x", "/compare/none", "/static/none.js"):  # fmt: skip
+    for path in ("/nothing", "/runs/none", "/runs/first/nothing", "/runs/first/changes/77",
+                 "/runs/first/changes/generation-x", "/compare/none",
+                 "/static/none.js"):  # fmt: skip
         answer = web.get(path)
         assert answer.status_code == 404, path
         assert "Nothing here" in answer.text

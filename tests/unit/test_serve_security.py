@@ -49,13 +49,13 @@ def addresses(web: TestClient, name: str) -> list[str]:
     found = ["/", "/compare", "/skills", "/?search=" + quote(HOSTILE)]
     for one in (run, "/runs/tree"):
         found += [one, *(f"{one}/{page}" for page in (
-            "lineage", "lineage/0", "lineage/1", "proposals", "proposals/1", "rollouts", "ledger",
+            "changes", "changes/0", "changes/1", "changes/generation-2", "rollouts", "ledger",
             "ledger/1", "diagnostics", "ledger?search=" + quote(HOSTILE),
             "rollouts?task=" + quote(HOSTILE), "rollouts?version=" + quote(HOSTILE),
             "rollouts?label." + quote(HOSTILE) + "=" + quote(HOSTILE),
             "rollouts/" + quote(HOSTILE), quote(HOSTILE),
         ))]  # fmt: skip
-    found += [f"{run}/diagnostics/own?version=0", f"/{quote(HOSTILE)}", "/runs/tree/lineage/4"]
+    found += [f"{run}/diagnostics/own?version=0", f"/{quote(HOSTILE)}", "/runs/tree/changes/4"]
     listed = web.get(f"{run}/rollouts?format=json").json()["found"]["rows"]
     found += [f"{run}/rollouts/{one['id']}" for one in listed[:2]]
     found += [f"{run}/rollouts/{one['id']}/picture" for one in listed[:2]]

@@ -6,6 +6,7 @@ point is a mean over several versions.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from coevolve.dashboard.record import Record, read_steps
@@ -33,11 +34,20 @@ class Panel(NamedTuple):
 class Curve(NamedTuple):
     """One version."""
 
+    name: str
     version: int
     steps: list[float]
     """Where its points are; the middle where several steps are one point."""
     values: dict[str, list[float | None]]
     """By panel."""
+
+
+class Lines(NamedTuple):
+    """What a version wrote down of its training."""
+
+    name: str
+    version: int
+    steps: Steps
 
 
 class Curves(NamedTuple):
@@ -67,26 +77,33 @@ def curves_of(record: Record) -> Curves:
     lineage = record.lineage
     found: dict[int, Steps] = {}
     for node in lineage.nodes:
-        if lines := read_steps(record, node.number):
-            found[node.number] = with_speed(lines)
+        if steps := steps_of(record, node.number):
+            found[node.number] = steps
         elif node.train:
             record.trouble(
                 f"version {node.number} has no steps.jsonl: its training curves are missing"
             )
     again = lineage.plan.start_from == "base" or branches(record)
     shown = chosen(record, list(found)) if again else list(found)
-    total = sum(len(found[number]) for number in shown)
+    lines = [Lines(f"version {number}", number, found[number]) for number in shown]
+    return laid(lines, panels_of(record), again)._replace(left_out=len(found) - len(shown))
+
+
+def steps_of(record: Record, number: int) -> Steps:
+    return with_speed(read_steps(record, number))
+
+
+def laid(lines: Sequence[Lines], known: tuple[Panel, ...], again: bool) -> Curves:
+    """Lines end to end, or on top of each other; only the panels that they have values for."""
+    total = sum(len(one.steps) for one in lines)
     stride = max(1, -(-total // MOST_POINTS))
-    panels = tuple(
-        panel
-        for panel in panels_of(record)
-        if any(panel.key in line for number in shown for line in found[number])
-    )
+    there = {key for one in lines for step in one.steps for key in step}
+    panels = tuple(panel for panel in known if panel.key in there)
     curves, first = [], 0
-    for number in shown:
-        curves.append(curve(number, found[number], first, stride, panels))
-        first += 0 if again else len(found[number])
-    return Curves(panels, tuple(curves), again, total, stride, len(found) - len(shown))
+    for one in lines:
+        curves.append(curve(one, first, stride, panels))
+        first += 0 if again else len(one.steps)
+    return Curves(panels, tuple(curves), again, total, stride, 0)
 
 
 def branches(record: Record) -> bool:
@@ -103,12 +120,12 @@ def chosen(record: Record, numbers: list[int]) -> list[int]:
     return sorted(list(wanted)[:MOST_LINES])
 
 
-def curve(number: int, lines: Steps, first: int, stride: int, panels: tuple[Panel, ...]) -> Curve:
+def curve(lines: Lines, first: int, stride: int, panels: tuple[Panel, ...]) -> Curve:
     """The points of one version, whose steps are counted from `first`."""
-    parts = [lines[start : start + stride] for start in range(0, len(lines), stride)]
+    parts = [lines.steps[at : at + stride] for at in range(0, len(lines.steps), stride)]
     steps = [first + index * stride + (len(part) + 1) / 2 for index, part in enumerate(parts)]
     values = {panel.key: [mean(part, panel.key) for part in parts] for panel in panels}
-    return Curve(number, steps, values)
+    return Curve(lines.name, lines.version, steps, values)
 
 
 def panels_of(record: Record) -> tuple[Panel, ...]:

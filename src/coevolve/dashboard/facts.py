@@ -14,6 +14,7 @@ from coevolve import __version__
 from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.dashboard.boards import Boards, boards_of
+from coevolve.dashboard.changes import Change, changes_of
 from coevolve.dashboard.curves import Curves, curves_of
 from coevolve.dashboard.durations import Timing, timing_of
 from coevolve.dashboard.failing import Failures, failures_of
@@ -48,6 +49,11 @@ class Facts(NamedTuple):
     timing: Timing
     problems: tuple[str, ...]
     release: str = __version__
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What led to every version, and what came of it."""
+        return changes_of(self.versions, self.generations)
 
     @property
     def settings(self) -> dict[str, Any]:

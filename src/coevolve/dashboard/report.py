@@ -17,6 +17,7 @@ from coevolve.dashboard import charts, numbers
 from coevolve.dashboard.effect import foretold
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.glossary import term
+from coevolve.dashboard.links import opens
 from coevolve.dashboard.proposals import in_words
 from coevolve.dashboard.text import ticked, written
 
@@ -50,6 +51,7 @@ def templates() -> "Environment":
         term=term,
         in_words=in_words,
         foretold=foretold,
+        opens=opens,
     )
     return environment
 
@@ -70,7 +72,7 @@ def render(facts: Facts) -> str:
     return page.render(
         facts=facts,
         version_at="#version-",
-        generation_at="#generation-",
+        rollouts_at="",
         charts=facts.curves.as_json(),
         config=json.dumps(facts.settings, indent=2, ensure_ascii=False),
         policy=policy,

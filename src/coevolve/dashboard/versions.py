@@ -15,7 +15,7 @@ from coevolve.dashboard.record import Record
 from coevolve.dashboard.result import compared_with, rate_of
 from coevolve.dashboard.text import Line, as_text, diff, written
 from coevolve.domains.base import Domain
-from coevolve.domains.change import version_words
+from coevolve.domains.change import one_change, version_words
 from coevolve.engineers.breakdown import carrying
 from coevolve.engines.base import Result
 from coevolve.evaluation.clusters import cautious
@@ -31,6 +31,23 @@ from coevolve.store.lineage import Lineage, Node
 from coevolve.store.phases import Gate
 
 
+class KnobChange(NamedTuple):
+    """A knob that is another than in the parent."""
+
+    name: str
+    words: str
+    before: float
+    after: float
+
+
+class Kind(NamedTuple):
+    """Tasks of one kind: a row or a column of results."""
+
+    name: str
+    labels: dict[str, str]
+    """As rollouts have them."""
+
+
 class Evidence(NamedTuple):
     """Results on one kind of tasks."""
 
@@ -43,9 +60,9 @@ class Evidence(NamedTuple):
     down: str
     """The labels that rows are by."""
     across: str
-    columns: list[str]
-    rows: list[tuple[str, list[tuple[int, int] | None], tuple[int, int]]]
-    """Its labels, valid and n of each column, and of the whole row."""
+    columns: list[Kind]
+    rows: list[tuple[Kind, list[tuple[int, int] | None], tuple[int, int]]]
+    """Valid and n of each column, and of the whole row."""
 
 
 class VersionFacts(NamedTuple):
@@ -58,8 +75,10 @@ class VersionFacts(NamedTuple):
     hypothesis: str
     expected: str
     """What its patch is to move."""
+    knobs: tuple[KnobChange, ...]
+    """Those that are other than in its parent."""
     diffs: tuple[tuple[str, tuple[Line, ...]], ...]
-    """Every factor that is other than in its parent."""
+    """Every other factor that is."""
     backtest: Backtest | None
     trained: Result | None
     dev: Rate | None
@@ -101,6 +120,7 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
     """What the ledger has on a version."""
     version, gate, lineage = node.version, node.gate, record.lineage
     patch = version.patch
+    before = harness_before(lineage, version.parent)
     tables = (
         evidence_of(record, "dev", node.dev.cells if node.dev else ()),
         evidence_of(record, "training", node.train.cells if node.train else ()),
@@ -109,10 +129,11 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
     return VersionFacts(
         version=version,
         author=written(version.author),
-        changed=changed(record, version),
+        changed=changed(record, version, before),
         hypothesis=in_words(patch.hypothesis) if patch else "",
         expected=expected(patch) if patch else "",
-        diffs=diffs_of(record, version),
+        knobs=knob_changes(record.domain, before, version.harness) if before else (),
+        diffs=diffs_of(before, version.harness) if before else (),
         backtest=backtest_of(lineage, version),
         trained=result_of(record, node),
         dev=tables[0].rate if tables[0] else None,
@@ -128,46 +149,43 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
     )
 
 
-def changed(record: Record, version: Version) -> str:
+def changed(record: Record, version: Version, before: Harness | None) -> str:
     """What sets a version apart from its parent, in a sentence."""
-    before = harness_before(record.lineage, version.parent)
     space = record.domain.space if record.domain else None
     return written(version_words(version, before or version.harness, space))
 
 
-def diffs_of(record: Record, version: Version) -> tuple[tuple[str, tuple[Line, ...]], ...]:
-    """The factors in which the harness is another than the parent's, each as a diff."""
-    before = harness_before(record.lineage, version.parent)
-    if before is None:
-        return ()
-    old, new = flat(before), flat(version.harness)
+def diffs_of(before: Harness, after: Harness) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+    """The factors other than knobs in which a harness is another than its parent's."""
+    old, new = flat(before), flat(after)
     return tuple(
-        (
-            name,
-            knobs_diff(record.domain, before, version.harness)
-            if name == "knobs"
-            else diff(as_text(old[name]), as_text(new[name])),
-        )
-        for name in changes(before, version.harness)
+        (name, diff(as_text(old[name]), as_text(new[name])))
+        for name in changes(before, after)
+        if name != "knobs"
     )
 
 
-def knobs_diff(domain: Domain | None, before: Harness, after: Harness) -> tuple[Line, ...]:
-    """The knobs that are others, and no more; of those in use, if any of them is."""
-    if domain:
-        old, new = (domain.space.project(one.knobs) for one in (before, after))
-        pairs = new.difference(old)
-        used = {knob.name for one in (old, new) for knob in one.in_use()}
-        pairs = {name: pair for name, pair in pairs.items() if name in used} or pairs
-    else:
+def knob_changes(domain: Domain | None, before: Harness, after: Harness) -> tuple[KnobChange, ...]:
+    """The knobs that are others, and no more, the largest changes first; of those in use, if any
+    of them is."""
+    if domain is None:
         nothing = float("nan")
         names = dict.fromkeys([*before.knobs, *after.knobs])
         both = {n: (before.knobs.get(n, nothing), after.knobs.get(n, nothing)) for n in names}
-        pairs = {name: pair for name, pair in both.items() if pair[0] != pair[1]}
+        return tuple(
+            KnobChange(written(name), f"{written(name)} {old:.6g} → {new:.6g}", old, new)
+            for name, (old, new) in both.items()
+            if old != new
+        )
+    old, new = (domain.space.project(one.knobs) for one in (before, after))
+    pairs = new.difference(old)
+    used = {knob.name for one in (old, new) for knob in one.in_use()}
+    pairs = {name: pair for name, pair in pairs.items() if name in used} or pairs
+    knobs = [domain.space.knobs[name] for name in pairs]
+    knobs.sort(key=lambda one: -abs(new[one.name] - old[one.name]) / (one.high - one.low))
     return tuple(
-        Line(kind, f"{sign} {written(name)} = {value:.6g}")
-        for name, pair in pairs.items()
-        for kind, sign, value in zip(("removed", "added"), "-+", pair, strict=True)
+        KnobChange(one.name, written(one_change(one, *pairs[one.name])), *pairs[one.name])
+        for one in knobs
     )
 
 
@@ -207,7 +225,7 @@ def evidence_of(record: Record, tasks: str, all_cells: Sequence[Cell]) -> Eviden
         found = {key_of(cell, across): cell for cell in merged(members, across)}
         counts = [(found[c].valid, found[c].n) if c in found else None for c in columns]
         total = merged(members, ())[0]
-        rows.append((spelled(key), counts, (total.valid, total.n)))
+        rows.append((kind_of(down, key), counts, (total.valid, total.n)))
     return Evidence(
         tasks,
         cautious(whole.valid, whole.n, whole.tasks),
@@ -215,7 +233,7 @@ def evidence_of(record: Record, tasks: str, all_cells: Sequence[Cell]) -> Eviden
         failures,
         " × ".join(down),
         " × ".join(across),
-        [spelled(column) for column in columns],
+        [kind_of(across, column) for column in columns],
         rows,
     )
 
@@ -230,5 +248,6 @@ def keys(cells: list[Cell], names: list[str]) -> list[tuple[Label, ...]]:
     return sorted(found, key=lambda key: [str_key(part) for part in key])
 
 
-def spelled(key: tuple[Label, ...]) -> str:
-    return " · ".join(label(part) for part in key) or "all"
+def kind_of(names: list[str], key: tuple[Label, ...]) -> Kind:
+    words = " · ".join(label(part) for part in key) or "all"
+    return Kind(words, {name: str(part) for name, part in zip(names, key, strict=True)})

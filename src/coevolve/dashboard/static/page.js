@@ -20,7 +20,7 @@
   /* The version that is trained at a step, where they are laid end to end. */
   function versionAt(step) {
     var found = null;
-    data.curves.forEach(function (curve) { if (step >= curve.steps[0]) found = curve.version; });
+    data.curves.forEach(function (curve) { if (step >= curve.steps[0]) found = curve.name; });
     return found;
   }
 
@@ -69,7 +69,7 @@
       var at = Math.max(x, plot.bbox.left), next = Math.min(last, end) - at;
       if (at < free || next < short) return; /* where there are many versions, not each has its name */
       free = at + Math.min(room, next);
-      ctx.fillText((next < room ? "" : "version ") + curve.version, at + 4 * scale, plot.bbox.top - 4 * scale);
+      ctx.fillText(next < room ? curve.version : curve.name, at + 4 * scale, plot.bbox.top - 4 * scale);
     });
     ctx.restore();
   }
@@ -122,8 +122,8 @@
         setCursor: [function (plot) {
           var at = plot.cursor.idx;
           if (at === null || at === undefined) { readout.textContent = ""; return; }
-          readout.textContent = "version " + drawn.map(function (pair, index) {
-            var which = data.again ? data.curves[index].version : versionAt(steps[at]);
+          readout.textContent = drawn.map(function (pair, index) {
+            var which = data.again ? data.curves[index].name : versionAt(steps[at]);
             return which + ": " + written(unit, pair[0][at]);
           }).join(", ") + " at step " + steps[at];
         }],

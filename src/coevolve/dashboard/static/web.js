@@ -100,7 +100,7 @@
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (document.getElementById("keys").open) return;
-    if (/^[1-6]$/.test(event.key)) { follow(".tabs a", Number(event.key) - 1); return; }
+    if (/^[1-5]$/.test(event.key)) { follow(".tabs a", Number(event.key) - 1); return; }
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
   });
   document.addEventListener("click", function (event) {

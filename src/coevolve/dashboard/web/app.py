@@ -2,7 +2,7 @@
 
     /                       every run             /compare[/NAME]   arms side by side
     /runs/RUN               one run               /skills, /words   what held, what is meant
-    /runs/RUN/PAGE[/...]    lineage, proposals, diagnostics, rollouts, ledger
+    /runs/RUN/PAGE[/...]    changes, diagnostics, rollouts, ledger
     /runs/RUN/live, /live   server-sent events    /runs/RUN/answer  what a person decides (POST)
 
 Every page has a twin for scripts, `?format=json`; rollouts also have `?format=csv`.

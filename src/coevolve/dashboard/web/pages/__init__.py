@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.pages import (
+    changes,
     compare,
     diagnostics,
     ledger,
@@ -24,9 +25,8 @@ WHOLE: dict[str, Callable[[Site, Address], Page]] = {
 }
 """Pages about all runs."""
 OF_RUN: dict[str, Callable[[Site, RunFolder, Address], Page]] = {
-    "": run.overview,
-    "lineage": run.lineage,
-    "proposals": run.proposals,
+    "": run.show,
+    "changes": changes.show,
     "diagnostics": diagnostics.show,
     "rollouts": rollouts.show,
     "ledger": ledger.show,
