@@ -17,6 +17,7 @@ from pretended import make_run
 from served import SKILL, failed_run, hostile_folder, rounds_run, tree_run
 
 from coevolve.loop.loop import run_loop
+from coevolve.store.ledger import Ledger
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -185,6 +186,28 @@ def test_keys_lead_everywhere(wide: Watched) -> None:
     assert page.locator("table.log tbody tr").count() == 7
 
 
+def stays_as_it_is(page: Any, folder: Path) -> None:
+    """What changes elsewhere leaves focus, scroll, films and folds alone."""
+    page.locator("#training details.more summary").click()
+    page.locator("#knobs").scroll_into_view_if_needed()
+    page.evaluate("""() => {
+        window.before = [document.activeElement, document.querySelector('.film svg'),
+                         document.querySelector('.chart canvas'), window.scrollY];
+    }""")
+    count = "Number(document.documentElement.dataset.refreshed || 0)"
+    before = page.evaluate(count)
+    with Ledger.open(folder) as ledger:
+        ledger.note("warning", words="somebody looked in")
+        events = len(ledger.events())
+    page.wait_for_selector(f"footer:has-text('{events} events')")
+    page.wait_for_function(f"{count} > {before}")
+    assert page.evaluate("""() => {
+        const [focus, film, canvas, y] = window.before;
+        return [document.activeElement === focus, focus.tagName, film.isConnected,
+                canvas.isConnected, window.scrollY - y, focus.parentNode.open];
+    }""") == [True, "SUMMARY", True, True, 0, True]
+
+
 def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     """Begun before the page is opened, it waits; approved on the page, it ends; all of it live."""
     run = make_run(root / "steered", scripts=("prioritised", "greedy"), approval=["design"])
@@ -197,6 +220,7 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.wait_for_selector("text=This run waits for you")  # by itself
     page.wait_for_selector("#main .chart canvas")  # drawn again
     page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
+    stays_as_it_is(page, run.ledger.folder)
     asked = page.input_value("[name=question]")
     page.fill("#note", "fewer of them")
     page.click("text=Revise with this note")

@@ -4,7 +4,7 @@
   "use strict";
   var NONE = { again: false, units: {}, curves: [] };
   var LINES = ["blue", "orange", "violet", "green", "soft", "red"];
-  var data = NONE, steps = [], plots = [];
+  var data = NONE, steps = [], plots = [], shown = "";
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -153,14 +153,23 @@
     unfold.textContent = all ? "Fold all" : "Unfold all";
   }
 
+  /* The steps that are looked at closely, if not all are. */
+  function closeUp() {
+    var x = plots.length ? plots[0][1].scales.x : {};
+    return x.min > steps[0] || x.max < steps[steps.length - 1] ? { min: x.min, max: x.max } : null;
+  }
+
   function show() {
-    var written = document.getElementById("chart-data");
-    data = written ? JSON.parse(written.textContent) : NONE;
+    var written = document.getElementById("chart-data"), text = written ? written.textContent : "", near = closeUp();
+    if (text === shown && plots.every(function (pair) { return pair[0].isConnected; })) return;
+    shown = text;
+    data = written ? JSON.parse(text) : NONE;
     var every = data.curves.map(function (curve) { return curve.steps; });
     steps = data.again ? every.reduce(function (a, b) { return b.length > a.length ? b : a; }, []) : joined(every);
     plots.forEach(function (pair) { pair[1].destroy(); });
     plots = [];
     if (steps.length) document.querySelectorAll(".chart").forEach(draw);
+    if (near) plots.forEach(function (pair) { pair[1].setScale("x", near); });
     document.documentElement.dataset.charts = String(plots.length);
     var pause = document.getElementById("pause");
     if (pause && window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(pause, false);

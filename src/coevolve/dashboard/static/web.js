@@ -1,30 +1,76 @@
-/* The dashboard in a browser: listens for changes, keeps what was unfolded, and answers keys. */
+/* The dashboard in a browser: listens for changes, mends what they change of the page, and answers keys. */
 (function () {
   "use strict";
   var source = null, heard = "", busy = false, pending = false;
   var root = function () { return document.getElementById("live"); };
 
-  /* Which parts are unfolded, by their place and their words. */
-  function parts() {
-    var seen = {};
-    return Array.prototype.map.call(document.querySelectorAll("#main details"), function (part) {
-      var words = part.querySelector("summary").textContent.replace(/[\d.,%[\]]+/g, "");
-      seen[words] = (seen[words] || 0) + 1;
-      return [words + "#" + seen[words], part];
+  /* What tells a part from its neighbours: an id, the first link of a row, the words of a fold. */
+  function name(part) {
+    if (part.nodeType !== 1) return "";
+    if (part.id) return "#" + part.id;
+    var inner = part.querySelector(part.nodeName === "TR" ? "th a" : ":scope > summary");
+    if (part.nodeName === "TR" && inner) return "tr " + inner.getAttribute("href");
+    return part.nodeName === "DETAILS" && inner ? "fold " + inner.textContent.replace(/[\d.,%[\]+-]+/g, "") : "";
+  }
+
+  /* What the browser has made of a part, and the server does not know of. */
+  var OWN = { DETAILS: ["open"], BUTTON: ["aria-pressed"], SPAN: ["hidden"] };
+  function attributes(old, made) {
+    var own = OWN[old.nodeName] || [];
+    Array.prototype.slice.call(old.attributes).forEach(function (one) {
+      if (!made.hasAttribute(one.name) && own.indexOf(one.name) < 0) old.removeAttribute(one.name);
+    });
+    Array.prototype.forEach.call(made.attributes, function (one) {
+      if (old.getAttribute(one.name) !== one.value && own.indexOf(one.name) < 0) old.setAttribute(one.name, one.value);
     });
   }
+
+  /* Make a part of the page like what was made anew, and touch nothing that is the same: films play on; focus, scroll, what
+     was unfolded and what was typed stay. */
+  function mend(old, made) {
+    if (old.isEqualNode(made)) return;
+    if (old.nodeType !== 1) { old.nodeValue = made.nodeValue; return; }
+    attributes(old, made);
+    if (!old.matches(".chart, .readout, #pause, #unfold, textarea, [hx-trigger=load]")) children(old, made);
+  }
+  function children(old, made) {
+    var wanted = {}, known = {};
+    made.childNodes.forEach(function (part) { wanted[name(part)] = true; });
+    Array.prototype.slice.call(old.childNodes).forEach(function (part) {
+      var called = name(part);
+      if (!called) return;
+      if (wanted[called] && !known[called]) known[called] = part;
+      else part.remove();
+    });
+    var at = old.firstChild;
+    Array.prototype.slice.call(made.childNodes).forEach(function (part) {
+      var called = name(part), same = called ? known[called] : at && !name(at) && at.nodeName === part.nodeName ? at : null;
+      if (called) delete known[called];
+      if (!same || same.nodeName !== part.nodeName) { old.insertBefore(part, at); return; }
+      while (at && at !== same && !name(at)) { at = dropped(at); }
+      if (same === at) at = at.nextSibling;
+      else old.insertBefore(same, at);
+      mend(same, part);
+    });
+    while (at) at = dropped(at);
+  }
+  function dropped(part) { var next = part.nextSibling; part.remove(); return next; }
 
   function refresh() {
     if (busy || document.hidden) { pending = true; return; }
     var writing = document.activeElement;
-    if (writing && /^(INPUT|SELECT|TEXTAREA)$/.test(writing.tagName)) { pending = true; setTimeout(retry, 2000); return; }
+    if (writing && /^(INPUT|TEXTAREA)$/.test(writing.tagName)) { pending = true; setTimeout(retry, 2000); return; }
     busy = true;
     pending = false;
-    var open = {};
-    parts().forEach(function (pair) { open[pair[0]] = pair[1].open; });
-    htmx.ajax("GET", location.pathname + location.search, { target: "#live", select: "#live", swap: "outerHTML" })
-      .then(function () {
-        parts().forEach(function (pair) { if (pair[0] in open) pair[1].open = open[pair[0]]; });
+    fetch(location.href, { headers: { accept: "text/html" } })
+      .then(function (answer) { return answer.text(); })
+      .then(function (text) {
+        var page = new DOMParser().parseFromString(text, "text/html"), made = page.getElementById("live");
+        if (!made) return;
+        mend(root(), made);
+        document.title = page.title;
+        htmx.process(root());
+        settled();
         document.documentElement.dataset.refreshed = String(Number(document.documentElement.dataset.refreshed || 0) + 1);
       })
       .catch(function () {})
@@ -62,9 +108,12 @@
     if (here) here.parentNode.scrollLeft = here.offsetLeft - here.parentNode.offsetLeft - 40;
   }
 
-  function settled() { window.coevolveShow(); listen(); twin(); tab(); }
+  /* What is still being worked out is asked for again. */
+  function again() { if (document.querySelector("#main .waiting[data-again]")) setTimeout(refresh, 1000); }
 
-  document.addEventListener("htmx:afterSettle", settled);
+  function settled() { window.coevolveShow(); listen(); twin(); again(); }
+
+  document.addEventListener("htmx:afterSettle", function () { settled(); tab(); });
   document.addEventListener("visibilitychange", retry);
   document.addEventListener("htmx:configRequest", function (event) {
     var given = event.detail.parameters;
@@ -106,7 +155,6 @@
   document.addEventListener("click", function (event) {
     if (event.target.closest("#keys-open")) document.getElementById("keys").showModal();
   });
-  listen();
-  twin();
+  settled();
   tab();
 })();

@@ -121,7 +121,7 @@ class Dashboard:
             if page.csv is None:
                 raise UserError("there is no CSV of this page, but of a run's rollouts")
             return page.csv
-        return output.html(page, run, tab, request.url.path, seen)
+        return output.html(page, run, tab, seen)
 
     def respond(self, request: "Request", status: int, body: bytes, wanted: str = "") -> "Response":
         from fastapi import Response

@@ -64,9 +64,9 @@ def environment() -> "Environment":
     return found
 
 
-def html(page: Page, run: Summary | None, tab: str, path: str, seen: str = "") -> bytes:
+def html(page: Page, run: Summary | None, tab: str, seen: str = "") -> bytes:
     """A whole page; `seen` names the state that it shows."""
-    given = {"title": page.title, "run": run, "tab": tab, "path": path, "seen": seen}
+    given = {"title": page.title, "run": run, "tab": tab, "seen": seen}
     values = {**given, **page.values}
     text = environment().get_template(page.template).render(values)
     return text.encode("utf-8", "replace")
