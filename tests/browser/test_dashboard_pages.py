@@ -217,11 +217,16 @@ def test_a_run_is_followed_and_steered(wide: Watched, root: Path) -> None:
     page.wait_for_timeout(600)
     page.goto(f"{wide.address}/runs/steered")
     page.wait_for_selector(".listening:not([hidden])")
-    page.wait_for_selector("text=This run waits for you")  # by itself
+    page.wait_for_selector("#steer")  # by itself
     page.wait_for_selector("#main .chart canvas")  # drawn again
     page.screenshot(path=SHOTS / "waiting-1280-light.png", full_page=True)
     stays_as_it_is(page, run.ledger.folder)
+    page.click("#steer a")
+    page.wait_for_selector(".samples svg")
+    page.screenshot(path=SHOTS / "decision-1280-light.png", full_page=True)
     asked = page.input_value("[name=question]")
+    page.click("text=Revise with this note")  # which needs a note
+    assert page.url.endswith("/decision")
     page.fill("#note", "fewer of them")
     page.click("text=Revise with this note")
     page.wait_for_selector(f"[name=question]:not([value='{asked}'])", state="attached")

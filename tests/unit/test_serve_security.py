@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from pretended import HOSTILE, make_run
 from served import hostile_folder
-from web import TestClient, client
+from web import TestClient, as_json, client
 
 from coevolve.dashboard.web.app import make_app
 from coevolve.dashboard.web.guard import host_of, is_local
@@ -49,7 +49,7 @@ def addresses(web: TestClient, name: str) -> list[str]:
     found = ["/", "/compare", "/skills", "/?search=" + quote(HOSTILE)]
     for one in (run, "/runs/tree"):
         found += [one, *(f"{one}/{page}" for page in (
-            "changes", "changes/0", "changes/1", "changes/generation-2", "rollouts", "ledger",
+            "changes", "changes/0", "changes/1", "changes/generation-2", "rollouts", "ledger", "decision",
             "ledger/1", "diagnostics", "ledger?search=" + quote(HOSTILE),
             "rollouts?task=" + quote(HOSTILE), "rollouts?version=" + quote(HOSTILE),
             "rollouts?label." + quote(HOSTILE) + "=" + quote(HOSTILE),
@@ -129,7 +129,7 @@ def waiting_run(folder: Path) -> int:
 def form_of(web: TestClient) -> dict[str, str]:
     found = {
         given["name"]: given["value"]
-        for tag, given in Read(web.get("/runs/run").text).found
+        for tag, given in Read(web.get("/runs/run/decision").text).found
         if tag == "input" and given.get("type") == "hidden"
     }
     assert set(found) == {"form", "question"}
@@ -162,7 +162,7 @@ def test_only_the_page_itself_can_answer(tmp_path: Path) -> None:
         assert ledger.state() == "waiting"
     headers = {"origin": "http://localhost", "sec-fetch-site": "same-origin"}
     done = web.post(post, data=right, headers=headers, follow_redirects=False)
-    assert (done.status_code, done.headers["location"]) == (303, "/runs/run")
+    assert (done.status_code, done.headers["location"]) == (303, "/runs/run/decision")
     with Ledger.open(tmp_path / "run") as ledger:
         answer = ledger.events("answered")[-1]
         assert answer.payload == {"question": number, "decision": "approve", "note": "fine"}
@@ -179,12 +179,26 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
             if "This run waits for you" in web.get("/runs/run").text:
                 break
             threading.Event().wait(0.1)
+        asked = as_json(web, "/runs/run/decision")["decision"]
+        (option,) = asked["options"]  # what is unusable is not decided on
+        assert (option["author"], option["taken"]) == ("saying", True)
+        names = [one["name"] for one in option["knobs"]]
+        assert names == ["size3.hole_ratio", "size4.hole_ratio"]
+        for environment in ("now", "0"):
+            drawn = as_json(web, f"/runs/run/decision/tasks/{environment}")["tasks"]
+            assert len(drawn) == 4
+            assert all("<svg" in picture["svg"] for _, picture in drawn)
         data = {**form_of(web), "decision": decision, "note": note}
         assert web.post("/runs/run/answer", data=data, follow_redirects=False).status_code == 303
         threading.Event().wait(0.4)
     thread.join(60)
     assert not thread.is_alive()
     assert run.ledger.state() == "done"
+    threading.Event().wait(0.4)
+    page = web.get("/runs/run/decision").text
+    assert "Nothing is asked now" in page
+    assert "The last answer was approve" in page
+    assert web.get("/runs/run/decision/tasks/now").status_code == 404
     asked = [event.phase for event in run.ledger.events("phase")]
     assert "propose-1" in asked
     run.ledger.close()

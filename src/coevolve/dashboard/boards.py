@@ -114,10 +114,12 @@ def answer_of(rollout: Rollout) -> str:
     return next((m.content for m in reversed(rollout.messages) if m.role == "assistant"), "")
 
 
-def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
-    """An answer as the domain draws it: as SVG where it can, in letters where it cannot."""
+def drawn(domain: Domain | None, task: Task | None, answer: str | None) -> Picture:
+    """An answer, or a task alone, as the domain draws it: as SVG where it can, in letters where it
+    cannot."""
+    said = written(answer or "")
     if domain is None or task is None or has_turns(domain):  # one answer of several says little
-        return Picture("", written(answer))
+        return Picture("", said or (written(asked(domain, task)) if domain and task else ""))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "picture.svg"
         try:
@@ -126,8 +128,14 @@ def drawn(domain: Domain | None, task: Task | None, answer: str) -> Picture:
         except (CoevolveError, OSError, ValueError, NotImplementedError):
             svg = ""
     if svg:
-        return Picture(svg, written(answer))
-    return Picture("", written(draw(domain, task, answer)))
+        return Picture(svg, said)
+    text = asked(domain, task) if answer is None else draw(domain, task, answer)
+    return Picture("", written(text))
+
+
+def asked(domain: Domain, task: Task) -> str:
+    """What a policy is told of a task, but for the rules."""
+    return domain.prompt(task)[-1].content
 
 
 def still(text: str) -> str:

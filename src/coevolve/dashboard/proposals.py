@@ -202,12 +202,9 @@ def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | No
         harness = harness_before(record.lineage, proposal.parent)
     said = proposal.stop or proposal.words or (patch.hypothesis if patch else "")
     asked, idle, moved = list[Asked](), 0, list[Asked]()
-    if patch and patch.factor == "knobs" and harness and record.domain:
-        space = record.domain.space.held(record.lineage.plan.hold, harness.knobs)
-        incumbent = space.project(harness.knobs)
-        if after := applied(record, patch.value, incumbent):
-            asked, idle, moved = projected(patch.value, incumbent, after)
-            patch = patch.model_copy(update={"value": dict(after)})
+    if patch and harness and (both := projection(record, patch, harness)):
+        asked, idle, moved = projected(patch.value, *both)
+        patch = patch.model_copy(update={"value": dict(both[1])})
     return Said(
         engineer=written(name),
         factor=written(patch.factor) if patch else "",
@@ -247,10 +244,14 @@ def expected(patch: Patch) -> str:
     return written(f"{patch.metric} {patch.direction}{least}")
 
 
-def applied(record: Record, values: Any, incumbent: Knobs) -> Knobs | None:
-    """The knobs that a proposal came to, if it can be applied."""
+def projection(record: Record, patch: Patch, harness: Harness) -> tuple[Knobs, Knobs] | None:
+    """The knobs before a proposal of knobs, and what it came to, if it can be applied."""
+    if patch.factor != "knobs" or record.domain is None:
+        return None
+    space = record.domain.space.held(record.lineage.plan.hold, harness.knobs)
+    incumbent = space.project(harness.knobs)
     try:
-        return apply(values, incumbent, record.lineage.plan.reach)
+        return incumbent, apply(patch.value, incumbent, record.lineage.plan.reach)
     except (CoevolveError, AttributeError, TypeError, ValueError) as error:
         record.trouble(f"a proposal of knobs cannot be applied: {written(error)[:200]}")
         return None

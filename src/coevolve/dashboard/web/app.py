@@ -2,7 +2,7 @@
 
     /                       every run             /compare[/NAME]   arms side by side
     /runs/RUN               one run               /skills, /words   what held, what is meant
-    /runs/RUN/PAGE[/...]    changes, diagnostics, rollouts, ledger
+    /runs/RUN/PAGE[/...]    changes, diagnostics, rollouts, ledger, decision
     /runs/RUN/live, /live   server-sent events    /runs/RUN/answer  what a person decides (POST)
 
 Every page has a twin for scripts, `?format=json`; rollouts also have `?format=csv`.
@@ -132,7 +132,7 @@ class Dashboard:
         return Response(body, status, {"cache-control": "no-store"}, KINDS[wanted])
 
     def decide(self, request: "Request", address: str, body: bytes) -> "Response":
-        """Record an answer, and go back to the run."""
+        """Record an answer, and go back to what is asked next."""
         from fastapi.responses import RedirectResponse
 
         found = self.site.folders.find(address)
@@ -151,7 +151,7 @@ class Dashboard:
             record_answer(run, form)
         except CoevolveError as error:
             return self.problem(request, 409, str(error), run)
-        return RedirectResponse(output.at("runs", run.name), 303)
+        return RedirectResponse(output.at("runs", run.name, "decision"), 303)
 
 
 def format_of(request: "Request") -> str:

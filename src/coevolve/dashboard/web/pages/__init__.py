@@ -7,6 +7,7 @@ from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.pages import (
     changes,
     compare,
+    decision,
     diagnostics,
     ledger,
     rollouts,
@@ -30,7 +31,8 @@ OF_RUN: dict[str, Callable[[Site, RunFolder, Address], Page]] = {
     "diagnostics": diagnostics.show,
     "rollouts": rollouts.show,
     "ledger": ledger.show,
+    "decision": decision.show,
 }
 """Pages about one run."""
-TABS = {name: name.capitalize() or "Overview" for name in OF_RUN}
-"""What they are called."""
+TABS = {name: name.capitalize() or "Overview" for name in OF_RUN if name != "decision"}
+"""What they are called; a decision is only there while a run waits for it."""
