@@ -10,6 +10,7 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from pretended import TREE
 from served import PARENTS, REFUSED, SKILL, VERDICTS, failed_run, rounds_run, tree_run
 from web import TestClient, as_json, client
 
@@ -78,9 +79,26 @@ def test_the_list_and_the_overview_tell_the_same_result(web: TestClient) -> None
         assert overview["change"] == listed["change"]
         assert overview["change"]["n"] > 0
         assert overview["final"] == runs[name]["final"]
+        assert overview["answer"] == runs[name]["answer"]
+        assert overview["sentence"] == runs[name]["sentence"]
+        helped = overview["answers"]["helped"]
+        assert (helped["answer"], helped["brief"]) == (
+            runs[name]["helped"], runs[name]["helped_brief"],
+        )  # fmt: skip
+        rates = [[one["name"], one["now"]] for one in overview["failing"]["rows"]]
+        assert [[one["name"], one["now"]] for one in runs[name]["failing"]["rows"]] == rates
     assert runs["failed"]["standing"]["change"] is None
     assert "no evidence" in web.get("/").text
     assert as_json(web, "/runs/failed")["facts"]["answer"] == "unknown"
+
+
+def test_the_list_says_where_no_version_is_better(tmp_path: Path) -> None:
+    rounds_run(tmp_path / "same", **{**TREE, "versions": 1})
+    (run,) = as_json(client(tmp_path), "/")["runs"]
+    assert (run["answer"], run["standing"]["version"], run["standing"]["told"]) == ("no", None, 0)
+    page = client(tmp_path).get("/").text
+    assert "version 0 at best; ends with the first policy" in page
+    assert run["sentence"].startswith("No: ")
 
 
 def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
@@ -336,7 +354,7 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert summary.standing.change.mean == 0.05  # the gate's, not that of the test split
     assert summary.lines()["test, change"] == "-12.6 points [-15.8, -9.3], n 500"
     web = client(tmp_path)
-    assert "test -12.6" in web.get("/").text
+    assert "on test; gate +5.0" in web.get("/").text
     facts = as_json(web, "/runs/tree")["facts"]
     assert facts["answer"] == "no"
     assert "on test tasks" in facts["sentence"]

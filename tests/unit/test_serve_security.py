@@ -49,8 +49,8 @@ def addresses(web: TestClient, name: str) -> list[str]:
     found = ["/", "/compare", "/skills", "/?search=" + quote(HOSTILE)]
     for one in (run, "/runs/tree"):
         found += [one, *(f"{one}/{page}" for page in (
-            "changes", "changes/0", "changes/1", "changes/generation-2", "rollouts", "ledger", "decision",
-            "ledger/1", "diagnostics", "ledger?search=" + quote(HOSTILE),
+            "changes", "changes/0", "changes/1", "changes/generation-2", "rollouts", "ledger",
+            "decision", "ledger/1", "diagnostics", "ledger?search=" + quote(HOSTILE),
             "rollouts?task=" + quote(HOSTILE), "rollouts?version=" + quote(HOSTILE),
             "rollouts?label." + quote(HOSTILE) + "=" + quote(HOSTILE),
             "rollouts/" + quote(HOSTILE), quote(HOSTILE),

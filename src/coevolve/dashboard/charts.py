@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coevolve.evaluation.statistics import Rate
+from coevolve.store.layout import BASE
 
 if TYPE_CHECKING:
     from coevolve.dashboard.facts import Facts
@@ -32,6 +33,8 @@ class Dot(NamedTuple):
     x: float
     rate: Rate
     label: str
+    version: int
+    """-1: the first policy."""
     hollow: bool = False
 
 
@@ -64,13 +67,13 @@ def rate_chart(facts: "Facts") -> RateChart | None:
     places = [left + 15.0 + place * gap for place in range(len(names))]
     series: dict[str, list[Dot]] = {"gate": [], "dev": []}
     if facts.headline.base:
-        series["gate"].append(Dot(places[0] - 4, facts.headline.base, "first policy, gate"))
+        series["gate"].append(Dot(places[0] - 4, facts.headline.base, "first policy, gate", BASE))
     for x, one in zip(places[1:], facts.versions, strict=True):
         hollow = one.judged is not None and not one.version.valid
-        if one.gate:
-            series["gate"].append(Dot(x - 4, one.gate, f"version {one.number}, gate", hollow))
-        if one.dev:
-            series["dev"].append(Dot(x + 4, one.dev, f"version {one.number}, dev", hollow))
+        for name, rate, place in (("gate", one.gate, x - 4), ("dev", one.dev, x + 4)):
+            if rate:
+                label = f"version {one.number}, {name}"
+                series[name].append(Dot(place, rate, label, one.number, hollow))
     rates = [dot.rate for dots in series.values() for dot in dots]
     if not rates:
         return None
@@ -90,7 +93,7 @@ def strip(pairs: Sequence[tuple[str, Rate]]) -> RateChart:
     gap = max(14, min(34, 900 // max(1, len(pairs))))
     high = min(1.0, (int(10 * max(rate.high for _, rate in pairs)) + 1) / 10)
     dots = [
-        Dot(left + 15 + index * gap, rate, f"version {name}")
+        Dot(left + 15 + index * gap, rate, f"version {name}", int(name))
         for index, (name, rate) in enumerate(pairs)
     ]
     every = max(1, -(-30 // gap))

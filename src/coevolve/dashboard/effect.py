@@ -31,6 +31,10 @@ UNMEASURED = "luck in training was not measured; set `accept` to better, or `con
 COMPARE = "compare it with `fixed`, which trains as long and changes nothing: `coevolve compare`"
 
 
+Told = tuple[str, str, str]
+"""An answer in a word, the number that it rests on, and the sentence."""
+
+
 class Trial(NamedTuple):
     """One proposed change: what was foretold of it, and what came of it."""
 
@@ -81,6 +85,8 @@ class Helped(NamedTuple):
 
     answer: str
     """yes, no, unclear (no evidence either way) or unknown."""
+    brief: str
+    """The number that it rests on; empty where there is none."""
     sentence: str
     counts: dict[str, int]
     """Proposals: made, unusable, refused, passed over for others, trained, kept."""
@@ -101,48 +107,53 @@ def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
     counts, plan = counted(lineage), lineage.plan
     before, after = gains(lineage)
     if not judged:
-        answer, words = nothing_judged(counts)
+        answer, brief, words = nothing_judged(counts)
     elif plan.accept == "better" and (plan.control or plan.start_from == "base"):
-        answer, words = by_effect(judged)
+        answer, brief, words = by_effect(judged)
     elif plan.control:
-        answer, words = by_controls(judged)
+        answer, brief, words = by_controls(judged)
     elif plan.start_from == "base":
-        answer, words = "unclear", f"No evidence that they did: {UNMEASURED}."
+        answer, brief, words = "unclear", "", f"No evidence that they did: {UNMEASURED}."
     else:
-        answer, words = by_gain(judged, before, after, dead_before(lineage))
+        answer, brief, words = by_gain(judged, before, after, dead_before(lineage))
     controls = sum(one.control for one in lineage.versions)
-    return Helped(answer, words, counts, before, after, controls, trials)
+    return Helped(answer, brief, words, counts, before, after, controls, trials)
 
 
-def nothing_judged(counts: dict[str, int]) -> tuple[str, str]:
+def nothing_judged(counts: dict[str, int]) -> Told:
     if not counts["made"]:
-        return "unknown", "Not known: nobody has proposed a change."
+        return "unknown", "nothing proposed", "Not known: nobody has proposed a change."
     if counts["trained"]:
-        return "unknown", "Not known yet: no version with a proposed change has been judged."
-    return "unclear", (
+        words = "Not known yet: no version with a proposed change has been judged."
+        return "unknown", "nothing judged", words
+    words = (
         f"No evidence that they did: of {several(counts['made'], 'proposal')} none was trained, so "
         "that whatever was gained is training's."
     )
+    return "unclear", "nothing trained", words
 
 
-def by_effect(judged: Sequence[Trial]) -> tuple[str, str]:
+def by_effect(judged: Sequence[Trial]) -> Told:
     """Where better is asked for: intervals that allow for luck in training, and for the number of
     versions, against a parent or a control that trained as long."""
     surely = [one for one in judged if one.verdict == "kept" and one.outcome.low > 0]
+    best = max(surely or judged, key=lambda one: one.outcome.mean)
+    brief = f"version {best.version}: {change_words(best.outcome)}"
     if not surely:
-        return "unclear", (
+        words = (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was kept "
             "and better beyond chance than what trained as long without it."
         )
-    best = max(surely, key=lambda one: one.outcome.mean)
-    return "yes", (
+        return "unclear", brief, words
+    words = (
         f"Yes: version {best.version} ({best.changed}) came out {change_words(best.outcome)} from "
         f"{best.against}, which trained as long without that change; {len(surely)} of "
         f"{several(len(judged), 'trained change')} did better beyond chance."
     )
+    return "yes", brief, words
 
 
-def by_controls(judged: Sequence[Trial]) -> tuple[str, str]:
+def by_controls(judged: Sequence[Trial]) -> Told:
     """Where no worse is asked for, and controls train beside changes: each pair of trainings is one
     observation, since a single one may be lucky."""
     beside: dict[str, list[float]] = {}
@@ -151,51 +162,57 @@ def by_controls(judged: Sequence[Trial]) -> tuple[str, str]:
     effects = [fmean(values) for values in beside.values()]
     if len(effects) < 2:
         one = judged[0]
-        return "unclear", (
+        words = (
             f"No evidence that they did: version {one.version} came out "
             f"{change_words(one.outcome)} from {one.against}, which trained as long, and one pair "
             "of trainings cannot tell a change from luck in training."
         )
+        return "unclear", f"version {one.version}: {change_words(one.outcome)}", words
     mean, reach = student(effects)
+    gain = f"{points(mean)} points on average [{points(mean - reach)}, {points(mean + reach)}]"
+    brief = f"{gain}, n {len(effects)}"
     numbers = (
         f"over {len(effects)} pairs of changes and controls, which trained as long, changes gained "
-        f"{points(mean)} points on average [{points(mean - reach)}, {points(mean + reach)}]"
+        f"{gain}"
     )
     if mean - reach > 0:
-        return "yes", f"Yes: {numbers}."
+        return "yes", brief, f"Yes: {numbers}."
     if mean + reach < 0:
-        return "no", f"No: {numbers}."
-    return "unclear", f"No evidence that they did: {numbers}."
+        return "no", brief, f"No: {numbers}."
+    return "unclear", brief, f"No evidence that they did: {numbers}."
 
 
 def by_gain(
     judged: Sequence[Trial], before: Gain | None, after: Gain | None, dead: float = 0.0
-) -> tuple[str, str]:
+) -> Told:
     """Where training goes on, so that changes and further training cannot be told apart, unless
     nearly all groups were dead before the first change."""
     if not any(one.verdict == "kept" for one in judged):
-        return "unclear", (
+        words = (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was "
             "kept, so that whatever was gained is training's."
         )
+        return "unclear", "nothing kept", words
     if after is None:
         why = "what the run ends with has no change of theirs"
-        return "unclear", f"No evidence that they did: {why}."
+        return "unclear", "not in what it ends with", f"No evidence that they did: {why}."
     rates = f"before their first kept change {before.words}, " if before else ""
-    rates = f"{rates}since then {after.words}"
+    rates, brief = f"{rates}since then {after.words}", after.words
     if after.total.high < 0:
-        return "no", f"No: since their first kept change it became worse: {rates}."
+        return "no", brief, f"No: since their first kept change it became worse: {rates}."
     if after.total.low <= 0:
         why = "since their first kept change nothing was gained beyond chance"
-        return "unclear", f"No evidence that they did: {why} ({rates}). To know, {COMPARE}."
+        return "unclear", brief, f"No evidence that they did: {why} ({rates}). To know, {COMPARE}."
     if dead >= DEAD:
-        return "yes", (
+        words = (
             f"Yes: until their first kept change {dead:.0%} of the groups in training were dead, "
             f"and there was next to nothing to learn from; since then {after.words}."
         )
-    return "unclear", (
+        return "yes", brief, words
+    words = (
         f"This run alone cannot tell: {rates}, but training went on as well. To know, {COMPARE}."
     )
+    return "unclear", brief, words
 
 
 def dead_before(lineage: Lineage) -> float:

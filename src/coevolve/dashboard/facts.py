@@ -107,7 +107,7 @@ def facts_from(record: Record) -> Facts:
         "curves": curves_of(record),
         "levels": levels_of(record),
         "boards": boards_between(record, head.standing.told),
-        "failing": failures_of(record, head.standing.told),
+        "failing": failures_of(record.lineage, record.domain, head.standing.told),
         "timing": timing_of(record),
     }
     check_files(record)

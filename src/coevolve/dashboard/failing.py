@@ -2,12 +2,13 @@
 
 from typing import NamedTuple
 
-from coevolve.dashboard.record import Record
+from coevolve.dashboard.numbers import interval, percent
 from coevolve.domains import capture
+from coevolve.domains.base import Domain
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.statistics import Rate
 from coevolve.store.cells import Cell, pooled
-from coevolve.store.lineage import Node
+from coevolve.store.lineage import Lineage, Node
 
 
 class Failing(NamedTuple):
@@ -28,17 +29,31 @@ class Failures(NamedTuple):
     rows: tuple[Failing, ...]
     """The most frequent now first."""
 
+    @property
+    def sentence(self) -> str:
+        """What fails most now."""
+        if not self.rows or not self.rows[0].now.successes:
+            return f"Nothing: version {self.version} fails at no dev task."
+        most = self.rows[0]
+        meaning = f" ({most.meaning})" if most.meaning else ""
+        before = f"; {percent(most.before.value)} in version {self.first}"
+        return (
+            f"Most of all {most.name}{meaning}: {percent(most.now.value)} of the dev attempts of "
+            f"version {self.version} {interval(most.now)}, n {most.now.n}"
+            f"{before if self.first != self.version else ''}."
+        )
 
-def failures_of(record: Record, told: int | None) -> Failures | None:
-    """None where no version was measured."""
-    measured = [node for node in record.lineage.nodes if node.dev]
+
+def failures_of(lineage: Lineage, domain: Domain | None, told: int | None) -> Failures | None:
+    """Those of a version, or of the newest; None where no version was measured."""
+    measured = [node for node in lineage.nodes if node.dev]
     if not measured:
         return None
     chosen = next((node for node in measured if node.number == told), measured[-1])
     before, now = dev(measured[0]), dev(chosen)
     names = sorted({*before.failures, *now.failures}, key=lambda name: -now.failures.get(name, 0))
     rows = tuple(
-        Failing(name, capture.meaning(record.domain, name), rate(before, name), rate(now, name))
+        Failing(name, capture.meaning(domain, name), rate(before, name), rate(now, name))
         for name in names
     )
     return Failures(measured[0].number, chosen.number, rows)

@@ -1,4 +1,4 @@
-"""A run in a few numbers, from small phases of its ledger alone, so that a list of many is quick.
+"""A run in a few numbers: the headlines of its page, for a list of many.
 
 Invariant: a ledger that cannot be read gives a summary that says so, never an error.
 """
@@ -9,18 +9,18 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
 from coevolve.dashboard.answers import MetricChange
+from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Tested, headline_of
 from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
+from coevolve.dashboard.record import folded
 from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
 from coevolve.evaluation.falls import Fall
 from coevolve.evaluation.statistics import Rate
-from coevolve.harness.plan import Plan
 from coevolve.store.approval import Question, waiting
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, plan_of
-from coevolve.store.paths import RUN, version_place
 from coevolve.store.spent import spent_so_far
 from coevolve.store.watch import WORDS
 
@@ -50,6 +50,16 @@ class Summary(NamedTuple):
     """Valid and optimal answers, the first policy's and that version's."""
     falls: tuple[Fall, ...] = ()
     """What that version is worse at."""
+    answer: str = "unknown"
+    """Whether it learned: yes, no, unclear or unknown."""
+    sentence: str = ""
+    helped: str = "unknown"
+    """Whether engineers helped."""
+    helped_brief: str = ""
+    """The number that this rests on."""
+    helped_sentence: str = ""
+    failing: Failures | None = None
+    """What fails now."""
     standing: Standing = NOTHING
     best: str = ""
     """What the run would end with, and why."""
@@ -119,15 +129,19 @@ def in_a_line(error: object) -> str:
 def read(run: RunFolder, ledger: Ledger) -> Summary:
     """What a ledger says of a run."""
     facts, plan, spent = ledger.summary(), plan_of(ledger), spent_so_far(ledger)
-    lineage = small_lineage(plan, ledger)
+    problems: list[str] = []
+    lineage, _ = folded(plan, "", ledger.events("phase"), problems)
     head = headline_of(lineage, plan, spent)
+    helped = head.answers.helped
     state, phase = facts["state"], facts["phase"] or ""
-    same = ("planned", "judged", "kept", "base", "final", "standing", "test")
+    same = ("answer", "sentence", "planned", "judged", "kept", "base", "final", "standing", "test")
     return Summary(
         name=run.name, state=state, at=place_words(facts["place"]),
         phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
         **{name: getattr(head, name) for name in same},
         metrics=head.answers.learned.metrics, falls=head.answers.learned.falls,
+        helped=helped.answer, helped_brief=helped.brief, helped_sentence=helped.sentence,
+        failing=failures_of(lineage, None, head.standing.told),
         dev=dev_rate(lineage), best=best_words(lineage),
         rollouts=spent.rollouts, tokens=spent.tokens,
         budget={name: (float(used), float(most)) for name, (used, most) in head.spent.items()
@@ -135,27 +149,8 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
         began=facts["first"], last=facts["last"], events=sum(facts["counts"].values()),
         domain=plan.domain, policy=plan.policy, engineers=", ".join(plan.engineers),
         question=waiting(ledger) if state == "waiting" else None,
+        problem=in_a_line(problems[0]) if problems else "",
     )  # fmt: skip
-
-
-def small_lineage(plan: Plan, ledger: Ledger) -> Lineage:
-    """The lineage without what takes long to read: what was trained on, said and diagnosed."""
-    lineage = Lineage(plan)
-
-    def take(place: str, name: str) -> bool:
-        event = ledger.find(f"phase/{place}/{name}")
-        if event is not None:
-            lineage.take(event)
-        return event is not None
-
-    for name in ("base", "final"):
-        take(RUN, name)
-    while take(version_place(len(lineage.nodes)), "version"):
-        take(version_place(len(lineage.nodes) - 1), "gate")
-    for node in reversed(lineage.nodes[-2:]):
-        if take(version_place(node.number), "dev"):
-            break
-    return lineage
 
 
 def dev_rate(lineage: Lineage) -> Rate | None:
