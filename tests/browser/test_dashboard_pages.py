@@ -102,7 +102,8 @@ def wide(browser: Any, address: str) -> Iterator[Watched]:
 
 
 PAGES = {
-    "runs": "/", "skills": "/skills", "compare": "/compare", "run": "/runs/first",
+    "runs": "/", "skills": "/skills", "compare": "/compare",
+    "two": "/compare?one=first&other=tree", "run": "/runs/first",
     "tree": "/runs/tree", "failed": "/runs/failed", "changes": "/runs/tree/changes",
     "change": "/runs/tree/changes/3", "knobs": "/runs/first/changes/1",
     "diagnostics": "/runs/tree/diagnostics", "rollouts": "/runs/tree/rollouts",

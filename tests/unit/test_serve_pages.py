@@ -333,6 +333,26 @@ def test_skills_and_comparisons(web: TestClient) -> None:
     assert "no comparison" in web.get("/compare").text
 
 
+def test_any_two_runs_side_by_side(web: TestClient, tmp_path: Path, root: Path) -> None:
+    found = as_json(web, "/compare", one="first", other="deep/tree")
+    assert [one["name"] for one in found["sides"]] == ["first", "deep/tree"]
+    assert [one["name"] for one in found["curves"]["curves"]] == ["first", "deep/tree"]
+    assert found["results"] == {}  # other gate tasks
+    assert {"plan", "gate"} <= {one["part"] for one in found["settings"]}
+    page = web.get("/compare", params={"one": "first", "other": "deep/tree"}).text
+    assert "not measured on the same gate tasks" in page
+    assert web.get("/compare", params={"one": "first", "other": "none"}).status_code == 404
+    shutil.copytree(root / "first", tmp_path / "first")
+    rounds_run(tmp_path / "worse", scripts=("random",))
+    near = as_json(client(tmp_path), "/compare", one="worse", other="first")
+    change = near["results"]["valid"]
+    before, after = near["sides"][0]["base"], near["sides"][1]["final"]  # it kept nothing
+    gained = (after["successes"] - before["successes"]) / 60
+    assert (change["mean"], change["n"]) == (pytest.approx(gained), 60)
+    assert change["low"] > 0
+    assert len(near["curves"]["curves"][1]["steps"]) == 8  # of versions 0 and 2
+
+
 def share(rate: Rate) -> phases.Share:
     return phases.Share(rate=rate.value, low=rate.low, high=rate.high, n=rate.n)
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from coevolve import __version__
 from coevolve.dashboard.facts import plain
 from coevolve.dashboard.report import STATIC, templates
-from coevolve.dashboard.text import as_text
+from coevolve.dashboard.text import as_text, brief
 from coevolve.dashboard.web.pages import TABS
 from coevolve.dashboard.web.site import Page
 from coevolve.dashboard.web.summary import Summary
@@ -57,7 +57,7 @@ def at(*parts: object, **query: object) -> str:
 @cache
 def environment() -> "Environment":
     found = templates().overlay()
-    found.filters.update(as_text=as_text)
+    found.filters.update(as_text=as_text, brief=brief)
     found.globals.update(
         at=at, loaded=loaded, tabs=TABS, release=__version__, form_token=MARK, urlencode=urlencode
     )

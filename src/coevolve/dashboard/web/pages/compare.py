@@ -1,10 +1,11 @@
-"""Arms side by side, with paired intervals over seeds."""
+"""Arms side by side, with paired intervals over seeds; and any two runs."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
+from coevolve.dashboard.apart import curves_beside, results_apart, settings_apart
 from coevolve.dashboard.web.folders import mark
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.evaluation.arms import ArmResult, table
@@ -14,11 +15,15 @@ from coevolve.store.jobs import JOB, RESULT, result_of
 
 
 def show(site: Site, address: Address) -> Page:
-    """All comparisons, or the table of one."""
+    """All comparisons, the table of one, or two runs."""
     found = site.folders.comparisons()
     if not address.rest:
+        chosen = tuple(address.query.get(name, "") for name in ("one", "other"))
+        if all(chosen):
+            return two(site, *chosen)
         listed = [{"name": name, **progress(folder)} for name, folder in found.items()]
-        values = {"comparisons": listed, "folder": str(site.folders.root)}
+        runs = {"runs": list(site.folders.runs()), "chosen": chosen}
+        values = {"comparisons": listed, "folder": str(site.folders.root), **runs}
         return Page("web/comparisons.html", "Comparisons", values)
     if address.rest not in found:
         raise Missing(f"there is no comparison {address.rest:.100}")
@@ -27,6 +32,28 @@ def show(site: Site, address: Address) -> Page:
     stamp = (mark(folder / "comparison.json"), files)
     values = site.cache.get(("compare", address.rest), stamp, lambda: compared(folder))
     return Page("web/compare.html", f"Compare: {address.rest}", {"name": address.rest, **values})
+
+
+def two(site: Site, *names: str) -> Page:
+    """Two runs: their answers, curves on top of each other, and what sets them apart."""
+    known = site.folders.runs()
+    for name in names:
+        if name not in known:
+            raise Missing(f"there is no run {name:.200} in this folder")
+    runs = [known[name] for name in names]
+    records = [site.record(run) for run in runs]
+    stamp = tuple(site.folders.stamp(run) for run in runs)
+    values = site.cache.get(
+        ("two", *names),
+        stamp,
+        lambda: {
+            "results": results_apart(*records),
+            "settings": settings_apart(*(record.lineage for record in records)),
+            "curves": curves_beside(*zip(names, records, strict=True)),
+        },
+    )
+    shown = {"sides": [site.summary(run) for run in runs], "runs": list(known), "chosen": names}
+    return Page("web/two.html", f"Compare: {names[0]} and {names[1]}", {**shown, **values})
 
 
 def progress(folder: Path) -> dict[str, Any]:
