@@ -232,6 +232,9 @@ def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) 
     assert [one["reward"] for one in ordered] == sorted(
         (one["reward"] for one in ordered), reverse=True
     )
+    tokens = [one["tokens"] for one in as_json(web, base, order="tokens")["found"]["rows"]]
+    assert tokens == sorted(tokens)
+    assert web.get(base, params={"order": "names"}).status_code == 400
     first, second = (as_json(web, base, page=number)["found"] for number in "12")
     assert not {one["id"] for one in second["rows"]} & {one["id"] for one in first["rows"]}
     assert len(second["rows"]) == 50
@@ -255,6 +258,10 @@ def test_one_rollout_with_its_film(web: TestClient) -> None:
     assert {one["task_id"] for one in elsewhere} == {rows[0]["task_id"]}
     after = as_json(web, f"/runs/first/rollouts/{found['rollout']['after']}")["rollout"]
     assert after["before"] == rows[0]["id"]
+    query = {"source": "gate", "failure": "failed"}  # neighbours are those of the list
+    first, second = (as_json(web, f"/runs/first/rollouts/{one['id']}", **query) for one in rows[:2])
+    assert (first["rollout"]["before"], first["rollout"]["after"]) == (None, rows[1]["id"])
+    assert (second["rollout"]["before"], second["rollout"]["place"]) == (rows[0]["id"], 2)
     assert web.get(f"{address[:-1]}999999").status_code == 404
 
 

@@ -27,8 +27,8 @@ SOURCES = {
     "train": "drawn in training", "dev": "measured, shown to engineers",
     "probe": "probed under other knobs", "gate": "judged, hidden from engineers",
 }  # fmt: skip
-ORDERS = ("", "reward", "-reward", "-tokens")
-"""As they were drawn, or by a column; with a minus the greatest first."""
+ORDERS = ("version", "step", "reward", "tokens")
+"""Columns to sort by; with a minus the greatest first."""
 LABEL = "label."
 """Begins the name of a filter by a label of the task."""
 
@@ -44,6 +44,7 @@ class Filter(NamedTuple):
     most: float | None = None
     task: str = ""
     order: str = ""
+    """Empty: as they were drawn."""
     labels: tuple[tuple[str, str], ...] = ()
     page: int = 1
 
@@ -73,8 +74,10 @@ def filter_of(query: Mapping[str, str]) -> Filter:
     source, order = query.get("source", ""), query.get("order", "")
     if source and source not in SOURCES:
         raise UserError(f"unknown source '{source}'; take one of {', '.join(SOURCES)}")
-    if order not in ORDERS:
-        raise UserError(f"unknown order '{order}'; take one of {', '.join(filter(None, ORDERS))}")
+    if order and order.removeprefix("-") not in ORDERS:
+        raise UserError(
+            f"unknown order '{order}'; take one of {', '.join(ORDERS)}, or -{ORDERS[0]}"
+        )
     labels = tuple(
         sorted(
             (name.removeprefix(LABEL), value)
@@ -132,7 +135,7 @@ def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
     places = np.flatnonzero(mask)
     if not chosen.order:
         return places
-    values = (columns.tokens if chosen.order == "-tokens" else columns.reward)[places]
+    values = getattr(columns, chosen.order.removeprefix("-"))[places]
     signed = -values if chosen.order.startswith("-") else values
     return places[np.argsort(signed, kind="stable")]
 
@@ -225,8 +228,9 @@ def natural(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
-def one(table: Table, name: str) -> dict[str, Any] | None:
-    """All that is stored of a rollout; None if there is none of this name."""
+def one(table: Table, name: str, chosen: Filter) -> dict[str, Any] | None:
+    """All that is stored of a rollout, with its neighbours among those that a filter lets through;
+    None if there is none of this name."""
     import pyarrow
 
     place, _, row = name.rpartition("/")
@@ -245,14 +249,16 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
     same &= columns.source.codes == columns.source.codes[at]
     members = [row_of(table, columns, int(other)) for other in np.flatnonzero(same)[:MOST_MEMBERS]]
     beside = np.flatnonzero((columns.task == columns.task[at]) & ~same)[:MOST_MEMBERS]
-    neighbours = [
-        id_of(table, columns, other)
-        if 0 <= other < len(columns.file)
-        and columns.version[other] == columns.version[at]
-        and columns.source.codes[other] == columns.source.codes[at]
-        else None
-        for other in (at - 1, at + 1)
-    ]
+    if chosen == Filter():
+        chosen = Filter(int(columns.version[at]), columns.source.at(at) or "")
+    through = chosen_of(columns, chosen)
+    found = np.flatnonzero(through == at)
+    rank = int(found[0]) if len(found) else -1
+
+    def neighbour(other: int) -> str | None:
+        there = rank >= 0 and 0 <= other < len(through)
+        return id_of(table, columns, int(through[other])) if there else None
+
     return {
         "id": name,
         "version": int(columns.version[at]),
@@ -263,6 +269,8 @@ def one(table: Table, name: str) -> dict[str, Any] | None:
         "details": json.loads(values["details"] or "{}"),
         "group_members": members,
         "elsewhere": [row_of(table, columns, int(other)) for other in beside],
-        "before": neighbours[0],
-        "after": neighbours[1],
+        "before": neighbour(rank - 1),
+        "after": neighbour(rank + 1),
+        "place": rank + 1,
+        "n": len(through),
     }

@@ -7,13 +7,15 @@ from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.boards import Picture, drawn
 from coevolve.dashboard.tasks import task_of
 from coevolve.dashboard.text import written
-from coevolve.dashboard.web.filter import SOURCES, choices, filter_of, find, in_csv, one
+from coevolve.dashboard.web.filter import SOURCES, Filter, choices, filter_of, find, in_csv, one
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.dashboard.web.table import Table
 from coevolve.dashboard.web.transcript import turns_of
 from coevolve.domains import capture
 from coevolve.domains.turns import has_turns
+
+ALL = Filter()
 
 
 def show(site: Site, run: RunFolder, address: Address) -> Page:
@@ -28,7 +30,7 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
         name = address.rest.removesuffix("/picture")
         if name != address.rest:
             return picture(site, run, table, name)
-        return rollout(site, run, table, name)
+        return rollout(site, run, table, name, filter_of(address.query))
     chosen = filter_of(address.query)
     if address.query.get("format") == "csv":
         return Page("", title, {}, draft=True, csv=in_csv(table, chosen))
@@ -44,16 +46,16 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
     return Page("web/rollouts.html", title, values, draft=not site.is_current(run, table))
 
 
-def load(run: RunFolder, table: Table, name: str) -> dict[str, Any]:
-    found = one(table, name)
+def load(run: RunFolder, table: Table, name: str, chosen: Filter = ALL) -> dict[str, Any]:
+    found = one(table, name, chosen)
     if found is None:
         raise Missing(f"run {run.name} has no rollout {name:.100}")
     return found
 
 
-def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
-    """Everything that is stored of a rollout."""
-    found = load(run, table, name)
+def rollout(site: Site, run: RunFolder, table: Table, name: str, chosen: Filter) -> Page:
+    """Everything that is stored of a rollout, as one of those that a reader looks through."""
+    found = load(run, table, name, chosen)
     details = found["details"]
     passed, total = details.get("passed"), details.get("total")
     if not isinstance(passed, int):
@@ -69,6 +71,7 @@ def rollout(site: Site, run: RunFolder, table: Table, name: str) -> Page:
         "meaning": "" if reason.startswith(meaning) else meaning,
         "reason": reason,
         "details": written(json.dumps(details, indent=1, ensure_ascii=False)),
+        "query": chosen.as_query(),
         "drawable": record.domain is not None and found["source"] != "probe",
     }
     return Page("web/rollout.html", f"{run.name}: rollout {name}", values)
