@@ -166,6 +166,15 @@ def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
     page.click("#pause")
     assert page.locator("#pause").inner_text() == "Play the films"
     page.screenshot(path=SHOTS / "rollout-1280-light.png", full_page=True)
+    page.locator("text=beside this").first.click()
+    page.wait_for_selector(".films figure:nth-child(2) .film svg")
+    page.locator(".scrub").focus()
+    page.keyboard.press("End")
+    times = page.evaluate("""() => [...document.querySelectorAll('.films .film svg')].map(
+        film => [film.getCurrentTime(), parseFloat(film.querySelector('[dur]').getAttribute('dur'))]
+    )""")
+    assert len(times) == 2
+    assert all(0 < length - at < 0.1 for at, length in times)  # both at their ends
 
 
 def test_keys_lead_everywhere(wide: Watched) -> None:

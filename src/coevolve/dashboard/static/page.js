@@ -4,7 +4,7 @@
   "use strict";
   var NONE = { again: false, units: {}, curves: [] };
   var LINES = ["blue", "orange", "violet", "green", "soft", "red"];
-  var data = NONE, steps = [], plots = [], shown = "";
+  var data = NONE, steps = [], plots = [], shown = "", around = 2;
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -24,11 +24,11 @@
     return found;
   }
 
-  /* The mean of up to five points around each. */
+  /* The mean of the points around each. */
   function smooth(values) {
     return values.map(function (_, at) {
       var sum = 0, n = 0;
-      for (var i = Math.max(0, at - 2); i <= Math.min(values.length - 1, at + 2); i++) {
+      for (var i = Math.max(0, at - around); i <= Math.min(values.length - 1, at + around); i++) {
         if (values[i] !== null) { sum += values[i]; n++; }
       }
       return n ? sum / n : null;
@@ -141,6 +141,20 @@
 
   function play(film, running) { if (running) film.unpauseAnimations(); else film.pauseAnimations(); }
 
+  /* All films of a group at the same second; one that is shorter waits at its end. */
+  function scrub(slider) {
+    var films = Array.prototype.slice.call(slider.closest(".pair, .drawn").querySelectorAll(".film svg"));
+    var lengths = films.map(function (film) {
+      var moving = film.querySelector("[dur]");
+      return moving ? parseFloat(moving.getAttribute("dur")) : 0;
+    });
+    var at = slider.value / 1000 * Math.max.apply(null, lengths);
+    films.forEach(function (film, index) {
+      film.pauseAnimations();
+      film.setCurrentTime(Math.max(0, Math.min(at, lengths[index] - 0.01)));
+    });
+  }
+
   function run(pause, running) {
     document.querySelectorAll(".film svg").forEach(function (film) { play(film, running); });
     pause.setAttribute("aria-pressed", String(!running));
@@ -181,6 +195,10 @@
     var pressed = button.getAttribute("aria-pressed") === "true";
     if (button.id === "pause") run(button, pressed);
     if (button.id === "unfold") open(button, !pressed);
+  });
+  document.addEventListener("input", function (event) {
+    if (event.target.matches(".scrub")) scrub(event.target);
+    if (event.target.id === "smoothing") { around = Number(event.target.value); shown = ""; show(); }
   });
   window.addEventListener("resize", redraw);
   document.addEventListener("toggle", function (event) {

@@ -59,7 +59,7 @@
   function refresh() {
     if (busy || document.hidden) { pending = true; return; }
     var writing = document.activeElement;
-    if (writing && /^(INPUT|TEXTAREA)$/.test(writing.tagName)) { pending = true; setTimeout(retry, 2000); return; }
+    if (writing && /^(INPUT|TEXTAREA)$/.test(writing.tagName) && writing.type !== "range") { pending = true; setTimeout(retry, 2000); return; }
     busy = true;
     pending = false;
     fetch(location.href, { headers: { accept: "text/html" } })

@@ -29,8 +29,8 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
     if address.rest:
         name = address.rest.removesuffix("/picture")
         if name != address.rest:
-            return picture(site, run, table, name)
-        return rollout(site, run, table, name, filter_of(address.query))
+            return picture(site, run, table, name, address.query.get("beside", ""))
+        return rollout(site, run, table, name, address)
     chosen = filter_of(address.query)
     if address.query.get("format") == "csv":
         return Page("", title, {}, draft=True, csv=in_csv(table, chosen))
@@ -53,8 +53,9 @@ def load(run: RunFolder, table: Table, name: str, chosen: Filter = ALL) -> dict[
     return found
 
 
-def rollout(site: Site, run: RunFolder, table: Table, name: str, chosen: Filter) -> Page:
+def rollout(site: Site, run: RunFolder, table: Table, name: str, address: Address) -> Page:
     """Everything that is stored of a rollout, as one of those that a reader looks through."""
+    chosen = filter_of(address.query)
     found = load(run, table, name, chosen)
     details = found["details"]
     passed, total = details.get("passed"), details.get("total")
@@ -72,28 +73,41 @@ def rollout(site: Site, run: RunFolder, table: Table, name: str, chosen: Filter)
         "reason": reason,
         "details": written(json.dumps(details, indent=1, ensure_ascii=False)),
         "query": chosen.as_query(),
+        "beside": address.query.get("beside", ""),
         "drawable": record.domain is not None and found["source"] != "probe",
     }
     return Page("web/rollout.html", f"{run.name}: rollout {name}", values)
 
 
-def picture(site: Site, run: RunFolder, table: Table, name: str) -> Page:
-    """The answer, and one that is right, drawn by the domain; made apart, since finding the task
-    may take a moment."""
-
-    def make() -> tuple[Picture, Picture | None] | None:
-        record, rollout = site.record(run), load(run, table, name)
-        task = task_of(record, rollout)
-        if record.domain is None or task is None or has_turns(record.domain):
-            return None
-        said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
-        own = drawn(record.domain, task, said[-1] if said else "")
-        try:
-            best = drawn(record.domain, task, record.domain.oracle(task, ""))
-        except CoevolveError:  # not every domain knows a solution
-            best = None
-        return own, best
-
-    found = site.of(run, ("picture", name), make)
+def picture(site: Site, run: RunFolder, table: Table, name: str, beside: str) -> Page:
+    """The answer, one that is right, and that of another rollout of the task, drawn by the domain;
+    made apart, since finding the task may take a moment."""
+    found = site.of(run, ("picture", name), lambda: pictures(site, run, table, name))
     own, best = found or (None, None)
-    return Page("web/picture.html", f"{run.name}: {name}", {"picture": own, "best": best})
+    other = None
+    if beside:
+        rollout = load(run, table, beside)
+        drawn_too = site.of(run, ("picture", beside), lambda: pictures(site, run, table, beside))
+        version = rollout["version"]
+        named = "first policy" if version == -1 else f"version {version}"
+        other = {"name": f"{named}, {rollout['source']}", "picture": drawn_too and drawn_too[0]}
+    values = {"picture": own, "best": best, "other": other if other and other["picture"] else None}
+    return Page("web/picture.html", f"{run.name}: {name}", values)
+
+
+def pictures(
+    site: Site, run: RunFolder, table: Table, name: str
+) -> tuple[Picture, Picture | None] | None:
+    """The answer of a rollout, and one that is right if the domain knows any; None where the task
+    cannot be found again."""
+    record, rollout = site.record(run), load(run, table, name)
+    task = task_of(record, rollout)
+    if record.domain is None or task is None or has_turns(record.domain):
+        return None
+    said = [turn["content"] for turn in rollout["messages"] if turn["role"] == "assistant"]
+    own = drawn(record.domain, task, said[-1] if said else "")
+    try:
+        best = drawn(record.domain, task, record.domain.oracle(task, ""))
+    except CoevolveError:  # not every domain knows a solution
+        best = None
+    return own, best
