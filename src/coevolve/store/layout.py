@@ -125,11 +125,10 @@ def spoiled(
     folder: Path, files: Iterable[Path], sums: Sums, below: Path | None = None
 ) -> dict[Path, str]:
     """Which of some files, or of all rollouts below a place, are not what was recorded, and why."""
-    wanted, known = set(files), Sums()
-    for path, value in sums.items():
-        file = folder / path
-        of_place = below is not None and file.is_relative_to(below) and file.suffix == ".parquet"
-        if file in wanted or of_place:
-            known[path] = value
+    names = [file.relative_to(folder).as_posix() for file in files if file.is_relative_to(folder)]
+    if below is not None and below.is_relative_to(folder):
+        start = f"{below.relative_to(folder).as_posix()}/"
+        names += [name for name in sums if name.startswith(start) and name.endswith(".parquet")]
+    known = {name: sums[name] for name in names if name in sums}
     found = damages(folder, known, read_again=False)
     return {folder / one.path: one.what for one in found}
