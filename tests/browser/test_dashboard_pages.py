@@ -138,6 +138,8 @@ def test_filters_change_the_rows_and_the_address(wide: Watched) -> None:
     verdicts = page.locator("table.list tbody td:nth-child(6)").all_inner_texts()
     assert verdicts
     assert {words.strip() for words in verdicts} == {"✗ hole"}
+    page.locator(".preview summary").first.click()
+    page.wait_for_selector(".preview[open] .turn-answer pre")
     page.select_option("#filter-version", "3")
     page.wait_for_url("**version=3*failure=hole")
     page.reload()

@@ -31,7 +31,7 @@
     if (old.isEqualNode(made)) return;
     if (old.nodeType !== 1) { old.nodeValue = made.nodeValue; return; }
     attributes(old, made);
-    if (!old.matches(".chart, .readout, #pause, #unfold, textarea, [hx-trigger=load]")) children(old, made);
+    if (!old.matches(".chart, .readout, #pause, #unfold, textarea, [hx-trigger=load], .preview")) children(old, made);
   }
   function children(old, made) {
     var wanted = {}, known = {};
