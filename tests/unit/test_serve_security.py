@@ -198,7 +198,8 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
     page = web.get("/runs/run/decision").text
     assert "Nothing is asked now" in page
     assert "The last answer was approve" in page
-    assert web.get("/runs/run/decision/tasks/now").status_code == 404
+    assert as_json(web, "/runs/run/decision/tasks/now")["tasks"] == []
+    assert web.get("/runs/run/decision/other").status_code == 404
     asked = [event.phase for event in run.ledger.events("phase")]
     assert "propose-1" in asked
     run.ledger.close()

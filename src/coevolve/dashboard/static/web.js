@@ -128,7 +128,7 @@
   });
 
   function rows() {
-    return Array.prototype.slice.call(document.querySelectorAll("#main table.list tbody th a, #main table.matrix tbody th a"));
+    return Array.prototype.slice.call(document.querySelectorAll("#main tbody th a"));
   }
   function step(by) {
     var links = rows(), at = links.indexOf(document.activeElement);

@@ -14,15 +14,20 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
     record = site.record(run)
     decision = site.of(run, "decision", lambda: decision_of(record, question)) if question else None
     if address.rest:
-        chosen = address.rest.removeprefix(TASKS)
-        harnesses = {"now": decision.harness} if decision else {}
-        harnesses |= (
-            {str(at): one.harness for at, one in enumerate(decision.options)} if decision else {}
+        name = address.rest.removeprefix(TASKS)
+        if name == address.rest:
+            raise Missing(f"there is no page {address.rest:.40} of a decision")
+        known = {"now": decision.harness} if decision else {}
+        known |= {
+            str(at): one.harness for at, one in enumerate(decision.options if decision else ())
+        }
+        # Empty where the question was answered while its page was on its way.
+        tasks = (
+            site.of(run, ("samples", name), lambda: samples_of(record, known[name]))
+            if name in known
+            else []
         )
-        if chosen == address.rest or chosen not in harnesses:
-            raise Missing(f"run {run.name} asks nothing about {address.rest:.40}")
-        found = site.of(run, ("samples", chosen), lambda: samples_of(record, harnesses[chosen]))
-        return Page("web/tasks.html", title, {"tasks": found})
+        return Page("web/tasks.html", title, {"tasks": tasks})
     facts = site.facts(run)
     parent = decision.parent if decision else None
     answered = [event for event in record.events if event.kind == "answered"]
