@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import DomainError, SandboxError, UserError
-from coevolve.core.overtime import Overtime, within
+from coevolve.core.overtime import WATCH, Overtime, within
 from coevolve.core.rollout import JUDGE_ERROR, Message, Outcome
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
@@ -511,6 +511,37 @@ def test_time_limits_come_alone(held):
     )
     said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=60)
     held("time limits", said.stdout.strip() == "7", said)
+
+
+def test_no_time_limit_comes_while_work_is_begun_or_ended(held):
+    """Between any two lines of `within` the signal may come, long after the limit."""
+    lines = 0
+
+    def signal_at(place):
+        def trace(frame, _event, _):
+            nonlocal lines
+            if frame.f_code is not within.__code__:
+                return None
+            lines += 1
+            if lines == place and WATCH.works:
+                signal.raise_signal(signal.SIGVTALRM)
+            return trace
+
+        return trace
+
+    before = sys.gettrace()
+    for place in range(1, 20):
+        lines = 0
+        with suppress(Overtime):
+            try:
+                sys.settrace(signal_at(place))
+                within(0.0, 0.0, lambda: 3)
+            finally:
+                sys.settrace(before)
+        held("time limits", not WATCH.works, place)
+        held("time limits", signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0), place)
+        held("time limits", signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL, place)
+    held("time limits", 5 < lines < 20)
 
 
 ANYTHING = st.recursive(

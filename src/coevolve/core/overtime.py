@@ -3,15 +3,16 @@
 One thread looks at all work that is under way, and raises Overtime where some took too long. The
 main thread is told by a signal, and by a timer of the kernel's as well: these also end sleep, and
 regular expressions, which let no other thread run. Other threads end at their next line of Python.
-Invariant: Overtime is raised inside `within` and nowhere else.
+Invariant: Overtime is raised inside the work and nowhere else: not while it is begun or ended.
 """
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from types import FrameType
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -35,7 +36,6 @@ class Work:
         self.cpu_s, self.wall_s = cpu_s, wall_s
         self.cpu_end = time.clock_gettime(self.clock) + cpu_s
         self.wall_end = time.monotonic() + wall_s
-        self.going = True
         self.told = False
         self.before: Any = None
 
@@ -49,23 +49,30 @@ class Work:
             signal.setitimer(signal.ITIMER_VIRTUAL, self.cpu_s + LOOK_S, 1.0)
         WATCH.add(self)
 
-    def hear(self, *_: object) -> None:
-        if self.going and self.late:
+    def hear(self, _signal: int, frame: FrameType | None) -> None:
+        if self.late and self.is_done_by(frame):
             raise Overtime
 
+    def is_done_by(self, frame: FrameType | None) -> bool:
+        """Whether a thread that is here does the work, and does not begin or end it."""
+        while frame:
+            if frame.f_code is done.__code__ and frame.f_locals["work"] is self:
+                return True
+            frame = frame.f_back
+        return False
+
     def tell(self) -> None:
-        """Called by the watch, which holds its lock."""
-        self.told = True
+        """Called by the watch, which holds its lock; nothing else runs meanwhile."""
         if self.main:
             signal.pthread_kill(self.thread, SIGNAL)
-        else:
+        elif self.is_done_by(sys._current_frames().get(self.thread)):
+            self.told = True
             interrupt(self.thread, Overtime)
 
     def end(self) -> None:
         with WATCH.lock:
-            self.going = False
             WATCH.works.pop(self.thread, None)
-            if self.told and not self.main:
+            if self.told:
                 interrupt(self.thread, None)  # what was not raised yet never will be
         if self.main:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
@@ -129,8 +136,11 @@ def within(cpu_s: float, wall_s: float, do: Callable[[], Result]) -> Result:
     work = Work(cpu_s, wall_s)
     try:
         work.begin()
-        return do()
+        return done(work, do)
     finally:
-        while work.going:
-            with suppress(Overtime):
-                work.end()
+        work.end()
+
+
+def done(work: Work, do: Callable[[], Result]) -> Result:
+    """A frame of its own, by which the work is known from what is around it."""
+    return do()
