@@ -16,6 +16,9 @@ from coevolve.policies.endpoint import EndpointPolicy
 
 TIMEOUT_S = 3600.0
 """For one answer; a slow machine is no broken one."""
+CONTEXT = 16_384
+"""Tokens of a prompt with its answer: room for an engineer's briefing and dialogue. Keys and values
+of a model of 1.5 billion weights take half a gigabyte then."""
 
 SAMPLING: dict[str, object] = {
     "top_k": 0,
@@ -39,7 +42,7 @@ class GgufPolicy(EndpointPolicy):
     """Answers with a model in a .gguf file, on the CPU or whatever llama.cpp finds."""
 
     def __init__(
-        self, path: Path, *, context: int = 4096, threads: int = 0, slots: int = 1
+        self, path: Path, *, context: int = CONTEXT, threads: int = 0, slots: int = 1
     ) -> None:
         """`context` is in tokens and for each of the `slots` answers written at once;
         `threads` 0 takes one for each CPU. On a busy machine fewer threads are faster.
@@ -77,7 +80,7 @@ class GgufPolicy(EndpointPolicy):
         self._served.clear()
 
 
-def serve(path: Path, *, context: int = 4096, threads: int = 0, slots: int = 1) -> Served:
+def serve(path: Path, *, context: int = CONTEXT, threads: int = 0, slots: int = 1) -> Served:
     """Serve a file on a free port of 127.0.0.1, behind a key that only this process knows."""
     if context < 1 or threads < 0 or slots < 1:
         raise UserError(
