@@ -116,7 +116,7 @@ def test_the_oracle_makes_hard_tasks_easier_and_easy_ones_harder():
 def test_the_oracle_trains_on_the_target_where_it_is_alive_and_on_the_way_there_else():
     harder = {f"agents{count}.share": 2.0 * (count - 4) for count in range(1, 9)}
     target = {"agents4.share": 0.5, "agents5.share": 0.5}
-    for skill, kind in ((1.0, "agents4.share"), (-8.0, "agents2.share")):
+    for skill, kind in ((0.0, "agents4.share"), (-8.0, "agents2.share")):
         someone = Trainee(skill=skill, harder=harder, slopes={}, spread=1.0)
         values = design(someone, {"agents8.share": 1.0}, target)
         agents = {name: value for name, value in values.items() if name.startswith("agents")}
