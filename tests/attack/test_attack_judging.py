@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coevolve.core.errors import DomainError, SandboxError, UserError
-from coevolve.core.overtime import WATCH, Overtime, within
+from coevolve.core.overtime import Overtime, Work, done, within
 from coevolve.core.rollout import JUDGE_ERROR, Message, Outcome
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
@@ -514,34 +514,13 @@ def test_time_limits_come_alone(held):
 
 
 def test_no_time_limit_comes_while_work_is_begun_or_ended(held):
-    """Between any two lines of `within` the signal may come, long after the limit."""
-    lines = 0
-
-    def signal_at(place):
-        def trace(frame, _event, _):
-            nonlocal lines
-            if frame.f_code is not within.__code__:
-                return None
-            lines += 1
-            if lines == place and WATCH.works:
-                signal.raise_signal(signal.SIGVTALRM)
-            return trace
-
-        return trace
-
-    before = sys.gettrace()
-    for place in range(1, 20):
-        lines = 0
-        with suppress(Overtime):
-            try:
-                sys.settrace(signal_at(place))
-                within(0.0, 0.0, lambda: 3)
-            finally:
-                sys.settrace(before)
-        held("time limits", not WATCH.works, place)
-        held("time limits", signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0), place)
-        held("time limits", signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL, place)
-    held("time limits", 5 < lines < 20)
+    """A signal that comes late finds the frame that it interrupts: the work's own, or another."""
+    work = Work(0.0, 0.0)
+    work.hear(signal.SIGVTALRM, sys._getframe())
+    with pytest.raises(Overtime):
+        done(work, lambda: work.hear(signal.SIGVTALRM, sys._getframe()))
+    other = Work(60.0, 60.0)
+    held("time limits", done(other, lambda: work.is_done_by(sys._getframe())) is False)
 
 
 ANYTHING = st.recursive(
