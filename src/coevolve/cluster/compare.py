@@ -91,12 +91,11 @@ def on_disk(jobs: list[Job], runs: Path, say: Say) -> list[Job]:
     weights = weights_of(policy) if Path(policy).is_absolute() else ""
     if final and not final.startswith(SUITE):
         final = str(Path(final).resolve())
-    plans = [job.plan.model_copy(update={"policy": policy}) for job in jobs]
+    shared = {"weights": weights, "final": final}
     return [
-        job.model_copy(
-            update={"plan": found_anywhere(own, domain), "weights": weights, "final": final}
-        )
-        for job, own in zip(jobs, plans, strict=True)
+        job.model_copy(update={"plan": found_anywhere(own, domain), **shared})
+        for job in jobs
+        for own in [job.plan.model_copy(update={"policy": policy})]
     ]
 
 

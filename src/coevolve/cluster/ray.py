@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.cluster.base import Ended, perform
+from coevolve.core.environment import own_settings
 from coevolve.core.errors import UserError
 from coevolve.harness.rules import ClusterRule
 from coevolve.store.jobs import JOB
@@ -46,7 +47,7 @@ class RayCluster:
             # One piece of work per process, as on one machine: memory stays apart.
             task = ray.remote(
                 num_cpus=cpus, num_gpus=gpus, max_retries=self.retries, max_calls=1,
-                scheduling_strategy="SPREAD", runtime_env={"env_vars": settings()},
+                scheduling_strategy="SPREAD", runtime_env={"env_vars": own_settings()},
             )(perform)  # fmt: skip
             try:
                 while waiting or running:
@@ -170,8 +171,3 @@ def outcome(ray: Any, reference: Any) -> str:
     except ray.exceptions.RayError as error:
         return f"lost for good: {type(error).__name__}: {str(error).strip().splitlines()[0]}"
     return failure
-
-
-def settings() -> dict[str, str]:
-    """What was set for this program on this machine holds on the others too."""
-    return {name: value for name, value in os.environ.items() if name.startswith("COEVOLVE_")}

@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from coevolve.core.environment import own_settings
 from coevolve.core.errors import EngineError, UserError
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.engines.stage import Follower
@@ -80,7 +81,6 @@ def trainer_of(stage: Stage, folder: StageFolder) -> Any:
             "ADDRESS, or call ray.init first"
         )
     few, all_of_them = rule.least_workers, rule.workers
-    settings = {name: value for name, value in os.environ.items() if name.startswith("COEVOLVE_")}
     return torch.TorchTrainer(
         work,
         train_loop_config={"folder": str(folder.path.resolve())},
@@ -96,7 +96,7 @@ def trainer_of(stage: Stage, folder: StageFolder) -> Any:
             name="stage",
             storage_path=str(folder.path.resolve() / RAY),
             failure_config=train.FailureConfig(max_failures=RETRIES),
-            worker_runtime_env={"env_vars": settings},
+            worker_runtime_env={"env_vars": own_settings()},
         ),
     )
 
