@@ -2,11 +2,12 @@
 
     python benchmarks/predictors.py FOLDER [--policy pocket] [--trainings 2] [--at-once 8] [--quick]
         [--json FILE]
+    python benchmarks/predictors.py FOLDER --domain math --policy SMALL ...
     python benchmarks/predictors.py --table FILE ...
 
-24 settings of the lake's knobs, twelve with a name and twelve drawn, are probed, and trained on
-from the same checkpoint, twice for 60 steps of 64 x 16 rollouts at 1e-4; what came of it is the
-rate of valid answers to fresh tasks of the target, the mean of both. For each predictor the table
+24 settings of a domain's knobs, twelve with a name and twelve drawn, are probed, and trained on
+from the same checkpoint, twice for 60 steps of 64 x 16 rollouts; what came of it is the rate of
+valid answers to fresh tasks of the target, the mean of both. For each predictor the table
 has the correlation of its number with that rate, over settings, and over how many tasks the number
 was taken; above it stands how far the two trainings agree, which bounds what any predictor can
 reach. Below it stands how often the backtest that is the default takes a change from one setting to
@@ -18,11 +19,11 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gpu import share_gpu
@@ -33,8 +34,9 @@ from coevolve.backtests.knobs import odds
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
+from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
-from coevolve.domains.lake.domain import LakeDomain
+from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Stage
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.statistics import wilson
@@ -43,7 +45,6 @@ from coevolve.harness.rules import BacktestRule
 from coevolve.policies.base import Sampling
 from coevolve.store.cells import Cell, merged
 
-LAKE = LakeDomain()
 AGENTS = {"agents2.share": 0.4, "agents3.share": 0.3, "agents4.share": 0.2, "agents5.share": 0.1}
 """Of the target; its sizes are alike, and everything else is as by default."""
 EASY = {
@@ -85,52 +86,111 @@ NAMED = {
 }
 
 
-def settings() -> dict[str, Knobs]:
-    """The knobs of every setting, by name."""
-    space = LAKE.space
-    found = {name: space.project(space.whole(knobs)) for name, knobs in NAMED.items()}
-    for number in range(12):
-        rng = np.random.default_rng(derive(0, "predictors", number))
-        sizes, agents = rng.dirichlet([0.7] * len(SIZES)), rng.dirichlet([0.7] * 4)
-        values = {f"size{n}.data_ratio": share for n, share in zip(SIZES, sizes, strict=True)}
-        values |= {f"agents{2 + n}.share": share for n, share in enumerate(agents)}
-        for size in SIZES:
-            values[f"size{size}.hole_ratio"] = rng.uniform(0.05, 0.35)
-            values[f"size{size}.wait_ratio"] = rng.uniform()
-        found[f"drawn-{number}"] = space.project(space.whole(values))
-    return found
+def draw_lake(rng: np.random.Generator) -> dict[str, float]:
+    sizes, agents = rng.dirichlet([0.7] * len(SIZES)), rng.dirichlet([0.7] * 4)
+    values = {f"size{n}.data_ratio": share for n, share in zip(SIZES, sizes, strict=True)}
+    values |= {f"agents{2 + n}.share": share for n, share in enumerate(agents)}
+    for size in SIZES:
+        values[f"size{size}.hole_ratio"] = rng.uniform(0.05, 0.35)
+        values[f"size{size}.wait_ratio"] = rng.uniform()
+    return values
+
+
+OPERATIONS = ("add", "subtract", "multiply", "divide")
+
+
+def sums(steps: float, *shares: float, digits: float = 1, distractors: float = 0) -> dict[str, Any]:
+    """Bare calculations; shares are of operations, in their order."""
+    mix = {f"{name}.share": share for name, share in zip(OPERATIONS, shares, strict=False)}
+    return mix | {
+        "integer.share": 1, "bare.share": 1, "no_unit.share": 1, "digits": digits, "steps": steps,
+        "distractors": distractors,
+    }  # fmt: skip
+
+
+MIX = (0.2, 0.2, 0.6)
+CALCULATIONS = {
+    "target": sums(2.5, *MIX),
+    "start": sums(2, 0.5, 0.5),
+    "sums": sums(2.5, 0.5, 0.5),
+    "short": sums(1, *MIX),
+    "shorter": sums(2, *MIX),
+    "longer": sums(3, *MIX),
+    "long": sums(4, *MIX),
+    "half": sums(2.5, 0.35, 0.35, 0.3),
+    "add": sums(2.5, 1),
+    "multiply": sums(2.5, 0, 0, 1),
+    "multiply-short": sums(1.5, 0, 0, 1),
+    "two-digits": sums(2.5, *MIX, digits=2),
+}
+
+
+def draw_calculation(rng: np.random.Generator) -> dict[str, float]:
+    mix, steps, digits = rng.dirichlet([0.7] * 4), rng.uniform(1, 4), rng.uniform(1, 1.5)
+    return sums(float(steps), *map(float, mix), digits=float(digits))
+
+
+class Field(NamedTuple):
+    """A domain, and the settings of its knobs."""
+
+    domain: Domain
+    named: dict[str, dict[str, Any]]
+    """The first is the target."""
+    draw: Callable[[np.random.Generator], dict[str, float]]
+    learning_rate: float
+    max_tokens: int
+
+    def settings(self) -> dict[str, Knobs]:
+        """The knobs of every setting, by name."""
+        space = self.domain.space
+        drawn = {
+            f"drawn-{n}": self.draw(np.random.default_rng(derive(0, "predictors", n)))
+            for n in range(12)
+        }
+        every = self.named | drawn
+        return {name: space.project(space.whole(knobs)) for name, knobs in every.items()}
+
+
+FIELDS = {
+    "lake": Field(get_domain("lake"), NAMED, draw_lake, 1e-4, 128),
+    "math": Field(get_domain("math"), CALCULATIONS, draw_calculation, 3e-4, 48),
+}
 
 
 class Measure:
-    """How much is measured, and trained."""
+    """What is measured and trained, and how much of it."""
 
-    def __init__(self, quick: bool) -> None:
-        self.quick = quick
+    def __init__(self, domain: str, quick: bool) -> None:
+        self.field, self.quick = FIELDS[domain], quick
+        self.settings = self.field.settings()
         self.probes, self.samples = (32, 4) if quick else (512, 16)
         self.dev, self.dev_samples = (64, 4) if quick else (1_024, 8)
         self.final, self.final_samples = (64, 2) if quick else (1_536, 4)
         self.branch, self.steps = (1, 2) if quick else (10, 60)
         tasks, group = (4, 4) if quick else (64, 16)
-        self.recipe = Recipe(tasks=tasks, group=group, learning_rate=1e-4, max_tokens=128)
+        self.recipe = Recipe(
+            tasks=tasks, group=group, learning_rate=self.field.learning_rate,
+            max_tokens=self.field.max_tokens,
+        )  # fmt: skip
 
+    def answers(self, model: Any, tasks: Sequence[Any], samples: int, seed: int) -> list[Rollout]:
+        from coevolve.policies.local import LocalPolicy
 
-def answers(model: Any, tasks: Sequence[Any], samples: int, seed: int) -> list[Rollout]:
-    from coevolve.policies.local import LocalPolicy
+        domain = self.field.domain
+        sampling = Sampling(temperature=1, max_tokens=self.recipe.max_tokens, seed=seed)
+        found = attempts(
+            domain, LocalPolicy(model.name, loaded=model), tasks, sampling,
+            style=model.style(domain.name), samples=samples, batch=2_048,
+        )  # fmt: skip
+        return list(found)
 
-    sampling = Sampling(temperature=1, max_tokens=128, seed=seed)
-    found = attempts(
-        LAKE, LocalPolicy(model.name, loaded=model), tasks, sampling,
-        style=model.style("lake"), samples=samples, batch=2_048,
-    )  # fmt: skip
-    return list(found)
+    def drawn(self, setting: str, count: int, seed: int, split: Split) -> list[Any]:
+        """Tasks of a setting."""
+        seed = derive(0, "predictors", seed)
+        return list(self.field.domain.generate(self.settings[setting], count, seed, split))
 
-
-def drawn(knobs: Knobs, count: int, seed: int, split: Split) -> list[Any]:
-    return list(LAKE.generate(knobs, count, derive(0, "predictors", seed), split))
-
-
-def dev_tasks(amount: Measure) -> list[Any]:
-    return drawn(settings()["target"], amount.dev, 1, Split.DEV)
+    def dev_tasks(self) -> list[Any]:
+        return self.drawn("target", self.dev, 1, Split.DEV)
 
 
 def advantages(rollouts: Sequence[Rollout], samples: int, of: str) -> Any:
@@ -165,7 +225,7 @@ def prepare(folder: Path, policy: str, amount: Measure) -> None:
     from coevolve.policies.models import load
 
     model = load(policy, training=True)
-    found = answers(model, dev_tasks(amount), amount.dev_samples, 2)
+    found = amount.answers(model, amount.dev_tasks(), amount.dev_samples, 2)
     lines = "\n".join(one.model_dump_json() for one in found)
     values = np.array([float(one.outcome.valid) for one in found]).reshape(-1, amount.dev_samples)
     weights = (values - values.mean(1, keepdims=True)).ravel()
@@ -195,9 +255,9 @@ def said_of(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, 
     from coevolve.policies.likelihood import gradient, log_likelihoods
     from coevolve.policies.models import load
 
-    knobs, samples = settings()[name], amount.samples
+    knobs, samples, space = amount.settings[name], amount.samples, amount.field.domain.space
     model = load(policy, training=True)
-    probed = answers(model, drawn(knobs, amount.probes, 3, Split.TRAIN), samples, 4)
+    probed = amount.answers(model, amount.drawn(name, amount.probes, 3, Split.TRAIN), samples, 4)
     weights = advantages(probed, samples, "reward")
     size = len(probed) // PARTS
     parts = torch.stack([
@@ -206,7 +266,7 @@ def said_of(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, 
     ])  # fmt: skip
     target = torch.load(folder / "target.pt").to(parts.device)
     found: dict[str, Any] = {
-        "name": name, "knobs": {k: v for k, v in knobs.items() if v != LAKE.space.knobs[k].default},
+        "name": name, "knobs": {k: v for k, v in knobs.items() if v != space.knobs[k].default},
         "groups": groups_of(probed, samples), "gram": gram(parts), "dots": gram(parts, target),
     }  # fmt: skip
     del parts, target
@@ -216,7 +276,7 @@ def said_of(folder: Path, policy: str, name: str, amount: Measure) -> dict[str, 
     model = trained(folder / f"{name}-branch", policy, name, amount, amount.branch, 5)
     ratios = np.exp(np.clip(log_likelihoods(model, dev) - before, -20, 20))
     found["replay"] = replayed(dev, ratios, amount.dev_samples)
-    found["branch"] = rates(answers(model, dev_tasks(amount), 2, 7))["valid"]
+    found["branch"] = rates(amount.answers(model, amount.dev_tasks(), 2, 7))["valid"]
     return found
 
 
@@ -226,8 +286,8 @@ def came_of(
     """What a training on one setting leads to."""
     own = folder / f"{name}-trained-{training}"
     model = trained(own, policy, name, amount, amount.steps, 100 + training)
-    tasks = drawn(settings()["target"], amount.final, 8, Split.DEV)
-    return rates(answers(model, tasks, amount.final_samples, 9))
+    tasks = amount.drawn("target", amount.final, 8, Split.DEV)
+    return rates(amount.answers(model, tasks, amount.final_samples, 9))
 
 
 def trained(folder: Path, policy: str, name: str, amount: Measure, steps: int, seed: int) -> Any:
@@ -235,7 +295,7 @@ def trained(folder: Path, policy: str, name: str, amount: Measure, steps: int, s
     from coevolve.policies.models import load
 
     recipe = amount.recipe.model_copy(update={"steps": steps})
-    tasks = drawn(settings()[name], steps * recipe.tasks, seed, Split.TRAIN)
+    tasks = amount.drawn(name, steps * recipe.tasks, seed, Split.TRAIN)
     stage = Stage(kind="grpo", model=policy, recipe=recipe, seed=seed, folder=folder)
     return load(TrlEngine().train(stage, tasks).policy)
 
@@ -258,7 +318,7 @@ def replayed(dev: Sequence[Rollout], ratios: Any, samples: int) -> list[float]:
 
 def collect(arguments: argparse.Namespace) -> dict[str, Any]:
     """All settings, several at once, each in a process of its own."""
-    folder, amount = arguments.folder, Measure(arguments.quick)
+    folder, amount = arguments.folder, Measure(arguments.domain, arguments.quick)
     folder.mkdir(parents=True, exist_ok=True)
     share_gpu()
     if not (folder / "dev.jsonl").exists():
@@ -270,7 +330,8 @@ def collect(arguments: argparse.Namespace) -> dict[str, Any]:
         file = folder / f"{name}-{what}.json"
         if not file.exists():
             quick = ["--quick"] if arguments.quick else []
-            words = [str(folder), "--policy", arguments.policy, "--job", name, what, *quick]
+            words = [str(folder), "--domain", arguments.domain, "--policy", arguments.policy,
+                     "--job", name, what, *quick]  # fmt: skip
             done = subprocess.run(
                 [sys.executable, __file__, *words], capture_output=True, text=True, check=False
             )
@@ -280,7 +341,7 @@ def collect(arguments: argparse.Namespace) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(file.read_text())
         return found
 
-    names = list(settings())[: 4 if arguments.quick else None]
+    names = list(amount.settings)[: 4 if arguments.quick else None]
     jobs = [
         (name, what) for what in (SAID, *map(str, range(arguments.trainings))) for name in names
     ]
@@ -391,6 +452,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--domain", choices=list(FIELDS), default="lake")
     parser.add_argument("--policy", default="pocket")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="the same in small, on any machine")
@@ -407,7 +469,8 @@ def main() -> None:
     if arguments.folder is None:
         parser.error("give a folder for what is drawn and trained")
     if arguments.job:
-        folder, policy, amount = arguments.folder, arguments.policy, Measure(arguments.quick)
+        folder, policy = arguments.folder, arguments.policy
+        amount = Measure(arguments.domain, arguments.quick)
         name, what = arguments.job
         found = (
             said_of(folder, policy, name, amount)
