@@ -12,6 +12,7 @@ from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
     from coevolve.cluster.base import Cluster
+    from coevolve.harness.comparison import Comparison
 
 
 def compare(
@@ -74,7 +75,7 @@ def compare(
     must see OUTPUT under the same path and have coevolve installed; an arm whose machine is lost
     goes on elsewhere.
     """
-    from coevolve.cli.comparison_table import begin, report, show_plan, show_shipped
+    from coevolve.cli.comparison_table import FILE, begin, report, show_plan, show_shipped
     from coevolve.cli.run import need_ray
     from coevolve.cli.show import PLAIN, clock, notes
     from coevolve.harness.comparison import load_comparison
@@ -97,6 +98,8 @@ def compare(
     for job in chosen.jobs():
         need_ray(job.plan, ray)
     command = shlex.join(["coevolve", *sys.argv[1:]])
+    if not ray and not (folder / FILE).exists():
+        tell_needs(chosen, folder)
     begin(chosen, folder, command)
 
     def say(line: str, seconds_left: float | None) -> None:
@@ -111,6 +114,19 @@ def compare(
             f"{len(outcome.failures)} of {len(chosen.jobs())} failed, the first is {name}: {why}; "
             "the same command tries them again"
         )
+
+
+def tell_needs(comparison: "Comparison", folder: Path) -> None:
+    """What all arms will take, by the first of them; each arm looks at its own when it begins."""
+    from coevolve.cli.show import PLAIN, notes
+    from coevolve.domains.registry import get_domain
+    from coevolve.engines.registry import get_engine
+    from coevolve.loop.foresee import foresee
+
+    jobs = [job for job in comparison.jobs() if job.trains]
+    plan = jobs[0].plan
+    domain, engine = get_domain(plan.domain), get_engine(plan.engine)
+    foresee(plan, domain, engine, folder, lambda line: notes.print(line, **PLAIN), len(jobs))
 
 
 def seeds_of(text: str) -> int | list[int] | None:

@@ -112,7 +112,8 @@ def run(
     chosen, work = load_plan(plan, changes), side_by_side(at_once, ray, cpus, gpus)
     need_ray(chosen, ray)
     folder, view = output or Path("runs") / chosen.name, view_of(as_json)
-    finish(create(chosen, folder, view.tell, view.say, work=work), view, as_json)
+    made = create(chosen, folder, view.tell, view.say, work=work, here=not ray)
+    finish(made, view, as_json)
 
 
 def settings_of(pairs: list[str]) -> dict[str, Any]:

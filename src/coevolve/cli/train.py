@@ -127,7 +127,7 @@ def train(
     Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
     """
     from coevolve.domains.registry import get_domain
-    from coevolve.engines.base import Stage
+    from coevolve.engines.base import Foresees, Stage
     from coevolve.harness.recipe import Sharding
     from coevolve.harness.rules import ClusterRule
 
@@ -151,7 +151,7 @@ def train(
         save_every=save_every,
         tracking=tracking,  # type: ignore[arg-type]
     )
-    from coevolve.cli.show import notes
+    from coevolve.cli.show import PLAIN, notes
     from coevolve.policies.models import find
 
     find(policy)  # a wrong name should not wait for tasks and torch
@@ -159,13 +159,17 @@ def train(
         show_settings(stage, as_json)
         return
     from coevolve.engines.registry import get_engine
+    from coevolve.engines.stage import settled
 
-    trainer = get_engine(engine)
+    trainer, stage = get_engine(engine), settled(stage, engine)
     found = training_tasks(chosen, stage, knob or [], tasks, lessons)
     if plan:
         show_plan(stage, found, as_json)
         return
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
+    begun = (output / "stage.json").exists()  # then some of it is there already
+    if not begun and isinstance(trainer, Foresees) and (line := trainer.foresee(stage, found)):
+        notes.print(line, **PLAIN)
     with on_cluster(ray, stage), display() as show:
         result = trainer.train(stage, found, show)
     if as_json:
@@ -264,17 +268,17 @@ def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
     """What a stage will take: reckoned, and by two steps that are tried and thrown away."""
     from rich.table import Table
 
-    from coevolve.cli.show import clock, notes, out
+    from coevolve.cli.show import PLAIN, clock, notes, out
     from coevolve.engines.stage import domains_of
     from coevolve.engines.trl.engine import TrlEngine
-    from coevolve.engines.trl.fit import fit_of, gpu_gib, refuse_misfit
+    from coevolve.engines.trl.fit import doubts, fit_of, refuse_full, refuse_misfit, room_for
 
     if stage.kind != "grpo":
         raise UserError("--plan is for grpo; a warm start takes less than that with the same model")
     fit = fit_of(stage, tasks, domains_of((task.domain for task in tasks), {}))
-    total = gpu_gib()
-    if total:
-        refuse_misfit(fit, stage, total)
+    room = room_for(stage)
+    refuse_misfit(fit, stage, room)
+    refuse_full(fit, stage, room)
     notes.print("trying two steps", highlight=False)
     with TemporaryDirectory() as folder:
         few = stage.recipe.model_copy(update={"steps": 2})
@@ -292,21 +296,26 @@ def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
         "memory_gib": max((one.metrics.get("memory_gib", 0.0) for one in seen), default=0.0),
     }
     if as_json:
-        gib = {**fit._asdict(), "peak": fit.peak, "disk": fit.disk, "gpu": total}
-        print(json.dumps({"gib": gib, "measured": measured}))
+        there = {"gpu" if room.gpu else "machine": room.memory, "free": room.disk}
+        gib = {**fit._asdict(), "peak": fit.peak, "disk": fit.disk(), **there}
+        print(json.dumps({"lora": stage.recipe.rank, "gib": gib, "measured": measured}))
         return
-    where = f"a GPU of {total:.0f} GiB" if total else "this machine, without a GPU"
+    where = "a GPU" if room.gpu else "this machine, without a GPU, per process"
     table = Table("part", "GiB", title=f"memory, on {where}", title_justify="left")
     for name in ("weights", "gradients", "optimiser", "copy", "cache", "activations", "peak"):
         table.add_row(name, f"{getattr(fit, name):.2f}")
     if measured["memory_gib"]:
         table.add_row("peak of the two steps", f"{measured['memory_gib']:.2f}")
+    table.add_row("there is", f"{room.memory:.2f}")
     out.print(table)
-    if total and fit.peak > total:
-        out.print("[bold]this may not fit[/bold]: lower micro_batch, max_tokens, or set lora")
+    rank = stage.recipe.rank
+    out.print(f"trained: {f'adapters of rank {rank}' if rank else 'all weights'} (lora)", **PLAIN)
+    for doubt in doubts(fit, stage, room):
+        out.print(f"[bold]{doubt}[/bold]", highlight=False)
     out.print(
-        f"disk: about {fit.disk:.2f} GiB ({fit.checkpoints:.2f} checkpoints, {fit.rollouts:.2f} "
-        f"rollouts)\ntime: {steps} steps of {seconds:.1f} s, {clock(measured['seconds'])} in all",
+        f"disk: about {fit.disk():.2f} GiB ({fit.saved():.2f} checkpoints, {fit.rollouts:.2f} "
+        f"rollouts), {room.disk:.2f} are free\n"
+        f"time: {steps} steps of {seconds:.1f} s, {clock(measured['seconds'])} in all",
         highlight=False,
     )
 

@@ -22,6 +22,7 @@ from coevolve.harness.comparison import Comparison, Job
 from coevolve.harness.plan import SMALL
 from coevolve.loop.compare import WORK
 from coevolve.loop.create import Refuse, check, found_anywhere
+from coevolve.loop.run import decided
 from coevolve.loop.small import with_small
 from coevolve.policies.models import anywhere, check_trainable, weights_of
 from coevolve.store.jobs import give, job_of, result_of
@@ -93,7 +94,7 @@ def on_disk(jobs: list[Job], runs: Path, say: Say) -> list[Job]:
         final = str(Path(final).resolve())
     shared = {"weights": weights, "final": final}
     return [
-        job.model_copy(update={"plan": found_anywhere(own, domain), **shared})
+        job.model_copy(update={"plan": decided(found_anywhere(own, domain)), **shared})
         for job in jobs
         for own in [job.plan.model_copy(update={"policy": policy})]
     ]

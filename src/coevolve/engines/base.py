@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -112,4 +112,17 @@ class Engine(Protocol):
 
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         """Train, or finish what was begun in the stage's folder."""
+        ...
+
+
+@runtime_checkable
+class Foresees(Protocol):
+    """An engine that knows what a stage will take before it begins."""
+
+    def foresee(
+        self, stage: Stage, tasks: Sequence[Task], trainings: int = 1, here: bool = True
+    ) -> str:
+        """What so many trainings like this one will take of memory and disk, in a line; empty where
+        that is little. What cannot fit is refused. `tasks` are some that are trained on; `here`
+        tells whether this machine trains."""
         ...

@@ -19,6 +19,7 @@ from coevolve.domains.capture import verify
 from coevolve.domains.check import Failure, Finding, examined, expect
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Engine, Progress, Result, Stage
+from coevolve.engines.stage import decided
 from coevolve.evaluation.shape import shaped
 from coevolve.harness.recipe import Recipe
 from coevolve.policies.models import find
@@ -63,7 +64,7 @@ class Subject:
         self, engine: Engine, model: str, domain: Domain, folder: Path, recipe: Recipe
     ) -> None:
         self.engine, self.model, self.domain = engine, model, domain
-        self.folder, self.recipe = folder.absolute(), recipe
+        self.folder, self.recipe = folder.absolute(), decided(recipe, model, "")
         self.seen: list[Progress] = []
 
     def stage(self, name: str, seed: int = 0) -> Stage:

@@ -49,6 +49,7 @@ from coevolve.engines.stage import (
     policy_gone,
     read,
     read_steps,
+    settled,
 )
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.reward import SHORT, short_after
@@ -111,6 +112,7 @@ class CommandEngine:
         """Start the program, or take what it left in the stage's folder when it was done."""
         if not tasks:
             raise UserError("there are no tasks to train on")
+        stage = settled(stage, "command")
         folder, began = stage.folder.absolute(), time.monotonic()
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -17,11 +17,16 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Observe, Progress, Stage, recorded_model
+from coevolve.harness.recipe import Recipe
 from coevolve.harness.reward import FACTS, check_reward
-from coevolve.policies.models import weights_of
+from coevolve.policies.models import LARGE, count_weights, find, under, weights_of
 
 Line = dict[str, Any]
 """A step that is done, with its metrics."""
+RANK = 32
+"""Of the adapters that are trained where nobody names one."""
+TRL = "trl"
+"""The engine that decides by the size of a model; others train all weights unless they are told."""
 
 
 def domains_of(names: Iterable[str], known: dict[str, Domain] | None = None) -> dict[str, Domain]:
@@ -51,6 +56,26 @@ def describe(stage: Stage, tasks: Sequence[Task]) -> dict[str, Any]:
         "weights": weights_of(stage.model),
         "tasks": digest(*(task.id for task in tasks)).hex(),
     }
+
+
+def decided(recipe: Recipe, model: str, engine: str = TRL) -> Recipe:
+    """The recipe with what it leaves open decided: adapters, from a billion weights on."""
+    if recipe.lora != "auto":
+        return recipe
+    large = engine == TRL and count_weights(model) >= LARGE
+    rank = RANK if large and under(find(model)) == find(model) else 0  # an adapter is trained on
+    return recipe.model_copy(update={"lora": rank})
+
+
+def settled(stage: Stage, engine: str = TRL) -> Stage:
+    """The same with a stage, as it was when a stage in its folder was begun."""
+    file, recipe = stage.folder / "stage.json", decided(stage.recipe, stage.model, engine)
+    if stage.recipe.lora == "auto" and file.exists():
+        begun = read(file)
+        if begun.get("model") == recorded_model(stage):
+            rank = begun.get("recipe", {}).get("lora", recipe.lora)
+            recipe = recipe.model_copy(update={"lora": rank})
+    return stage.model_copy(update={"recipe": recipe})
 
 
 def another_stage(folder: Path, different: Sequence[str]) -> UserError:

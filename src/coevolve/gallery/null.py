@@ -24,7 +24,7 @@ from coevolve.evaluation.spread import spread_of
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.harness.plan import Plan
 from coevolve.harness.rules import GateRule
-from coevolve.loop.run import first_harness
+from coevolve.loop.run import decided, first_harness
 from coevolve.loop.train import Done, Job, do, one_by_one
 from coevolve.store.gauge import gauge_of
 from coevolve.store.jobs import Work, result_of
@@ -142,6 +142,7 @@ def planted(rollouts: Sequence[Rollout], share: float, rng: np.random.Generator)
 def gates_of(plan: Plan, count: int, folder: Path, work: Work | None) -> list[list[Rollout]]:
     """The gate rollouts of the first version of a plan, trained with many seeds; what lies in the
     folder is not trained again."""
+    plan = decided(plan)
     gauge = gauge_of(plan, Paths(folder))
     harness = first_harness(plan, gauge)
     jobs = {

@@ -20,7 +20,7 @@ from coevolve.gallery.score_only import Scored, scored
 from coevolve.harness.patch import Patch
 from coevolve.harness.plan import make_plan
 from coevolve.loop.loop import run_loop
-from coevolve.loop.run import Run
+from coevolve.loop.run import Run, decided
 from coevolve.loop.train import one_by_one
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage
@@ -139,7 +139,7 @@ def finished_run(
 ) -> Run:
     """The lineage of a scenario, to its end; with the first version of another one, if given."""
     values = {**scenario.plan, "name": folder.name, "skills": folder / "library", **changes}
-    plan = make_plan(values, f"the scenario {scenario.name}")
+    plan = decided(make_plan(values, f"the scenario {scenario.name}"))
     (gauge, engine), proposer = scenario.parts(plan), Proposer(scenario)
     ledger = Ledger.create(folder, plan.model_dump(mode="json"))
     if first:

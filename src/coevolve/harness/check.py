@@ -14,6 +14,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 PLAINER = {"tuple_type": 'give a list, such as ["one", "two"] or [1, 2]'}
 """What is said in the place of pydantic's words, by the kind of mistake."""
+NUMBER = "constrained-int"
+"""What pydantic adds to the place of a setting that may be a number or a word."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        place = [str(part) for part in first["loc"]]
+        place = [str(part) for part in first["loc"] if part != NUMBER]
         field, value = ".".join(place), f"{first['input']!r:.80}"
         if first["type"] == "missing":  # its input is all the rest
             raise UserError(f"{where}: {field} is missing") from None

@@ -1,6 +1,6 @@
 """The recipe: the few numbers of a training stage that people tune. The engine derives the rest."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -58,8 +58,9 @@ class Recipe(Value):
     max_tokens: int = Field(default=256, ge=1, le=131_072)
     """Tokens after which an answer is cut off: every answer of a dialogue by itself, as in
     evaluation, or with tools the whole dialogue, replies included."""
-    lora: int = Field(default=0, ge=0, le=1_024)
-    """Rank of low-rank adapters; 0 trains all weights, or the adapter that it begins with."""
+    lora: Annotated[int, Field(ge=0, le=1_024)] | Literal["auto"] = "auto"
+    """Rank of low-rank adapters; 0 trains all weights, or the adapter that it begins with. auto:
+    adapters for models of a billion weights and more; what is recorded says which it was."""
     replay: float = Field(default=0.0, ge=0, lt=1)
     """Warm start: share of demonstrations that are the policy's own earlier answers to general
     instructions, so that it does not lose its language."""
@@ -70,6 +71,11 @@ class Recipe(Value):
     def distinct(self) -> int:
         """How many tasks a stage is made for; the last pass over them may be cut short."""
         return -(-self.steps * self.tasks // self.epochs)
+
+    @property
+    def rank(self) -> int:
+        """Of the adapters; 0: there are none, or nobody has decided yet."""
+        return 0 if self.lora == "auto" else self.lora
 
     def temperature_at(self, step: int) -> float:
         """Of the rollouts of a step."""

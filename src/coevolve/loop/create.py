@@ -24,7 +24,8 @@ from coevolve.engines.base import Engine, Observe
 from coevolve.engines.registry import get_engine
 from coevolve.evaluation.target import keep_tasks
 from coevolve.harness.plan import SMALL, Plan
-from coevolve.loop.run import Run, Say, Team, quiet
+from coevolve.loop.foresee import foresee
+from coevolve.loop.run import Run, Say, Team, decided, quiet
 from coevolve.loop.small import with_small
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
@@ -111,13 +112,17 @@ def create(
     engine: Engine | None = None,
     work: Work | None = None,
     own: Own = PLANNED,
+    here: bool = True,
 ) -> Run:
-    """A new run in `folder`, or the same one again; `work` trains its versions, if given."""
+    """A new run in `folder`, or the same one again; `work` trains its versions, if given, on this
+    machine unless it is not `here`."""
     # Late: a slip in the plan is told without what an engine imports.
     engine_of = cache(lambda: engine or own.engine(plan))
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
     engine, folder = engine_of(), folder.resolve()
-    plan = with_small(plan, domain, folder.parent, engine, observe, say)
+    plan = decided(with_small(plan, domain, folder.parent, engine, observe, say))
+    if not (folder / "ledger.db").exists():
+        foresee(plan, domain, engine, folder, say, here=here)
     target = keep_tasks(plan.target, folder)
     named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
     plan = found_anywhere(plan, domain).model_copy(update={"target": named})

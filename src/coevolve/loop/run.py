@@ -7,6 +7,7 @@ from typing import TypeVar
 from coevolve.core.rollout import Rollout
 from coevolve.diagnostics.health import Diagnosis, Health
 from coevolve.engineers.ask import Make
+from coevolve.engines import stage
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import Plan
 from coevolve.store.gauge import Gauge
@@ -87,6 +88,12 @@ class Run:
                 return diagnosis.health()
             every = diagnosis.suite.of(diagnosis.domains())
             return diagnosis.health([one.name for one in every if one.blocks or one.name in only])
+
+
+def decided(plan: Plan) -> Plan:
+    """The plan with what its recipe leaves open decided: what is recorded is what is used."""
+    recipe = stage.decided(plan.recipe, plan.policy, plan.engine)
+    return plan.model_copy(update={"recipe": recipe})
 
 
 def first_harness(plan: Plan, gauge: Gauge) -> Harness:

@@ -7,17 +7,19 @@ them in bfloat16. On CPUs everything is float32: bfloat16 ran 50 to 100 times sl
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from coevolve.core.errors import UserError
+from coevolve.policies.models import LARGE
 
 SMALL = 20_000_000
 """Parameters below which a model is all overhead: threads and casts cost more than they save."""
-LARGE = 1_000_000_000
-"""Parameters from which on memory is what is short."""
+BOUNDS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says how much memory a container may use, by number or `max`."""
 
 
 def pick_device(wanted: str = "") -> torch.device:
@@ -44,6 +46,17 @@ def pick_dtype(device: torch.device, training: bool) -> torch.dtype:
     if device.type == "cuda" and torch.cuda.is_bf16_supported():
         return torch.bfloat16
     return torch.float16
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this machine has, or the container that this is; 0: not known."""
+    found = []
+    with suppress(ValueError, OSError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for file in BOUNDS:
+        with suppress(ValueError, OSError):
+            found.append(int(Path(file).read_text("ascii")))
+    return max(0, min(found, default=0))
 
 
 def parameters(model: Any) -> int:

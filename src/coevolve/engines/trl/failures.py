@@ -80,7 +80,7 @@ def out_of_memory(
         begin = "Run fewer processes side by side, or set" if others > own else begin
     lower = f"micro_batch = {max(1, at_once // 2)}" if at_once > 1 else "lora = 16"
     size = f"{parameters(loaded.model) / 1e6:.0f}M parameters"
-    adapters_too = "" if recipe.lora else ", or set lora = 16"
+    adapters_too = "" if recipe.rank else ", or set lora = 16"
     return (
         f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to "
         f"{min(turns * recipe.max_tokens, loaded.context)} tokens each. {begin} {lower}, or lower "
