@@ -25,7 +25,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engines.base import Progress, order
 from coevolve.engines.trl import engine, settings, warm
 from coevolve.engines.trl.engine import TrlEngine
-from coevolve.engines.trl.failures import out_of_memory
+from coevolve.engines.trl.failures import out_of_memory, pass_of
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
@@ -741,6 +741,30 @@ def test_running_out_of_memory_is_loud(tmp_path: Path, monkeypatch: pytest.Monke
         assert part in said
 
 
+def test_a_warm_start_that_runs_out_of_memory_says_what_helps_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trl import SFTTrainer
+
+    def exhausted(*_: Any, **__: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("tried to allocate 20 GiB")
+
+    monkeypatch.setattr(SFTTrainer, "compute_loss", exhausted)
+    with pytest.raises(EngineError) as caught:
+        TrlEngine().train(stage(tmp_path, kind="warm", recipe={"tasks": 6}), lake_tasks(6))
+    said = str(caught.value)
+    assert said.startswith("OUT OF MEMORY: 1M parameters, 6 demonstrations per pass, up to ")
+    assert " tokens each. Set micro_batch = 3, or set lora = 16. nothing was saved yet" in said
+    longest = max(len(row["input_ids"]) for row in examples_of(tmp_path))
+    assert f"up to {longest} tokens" in said
+
+
+def examples_of(folder: Path) -> list[dict[str, list[int]]]:
+    """The demonstrations of a stage in its folder."""
+    chosen, tasks = StageFolder(folder).load()
+    return warm.examples(chosen, tasks, {"lake": get_domain("lake")}, load("pocket"))
+
+
 def test_a_model_that_no_device_has_room_for_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from transformers import PreTrainedModel
 
@@ -760,6 +784,6 @@ def test_memory_that_others_hold_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         "max_memory_allocated": 1 << 30,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
-    said = out_of_memory(chosen, folder, loaded, 1, RuntimeError("no"))
+    said = out_of_memory(chosen, folder, loaded, pass_of(chosen, loaded), RuntimeError("no"))
     assert "1.0 of 16.0 GiB used, 14.0 by other processes" in said
     assert "Run fewer processes side by side, or set micro_batch = 4" in said

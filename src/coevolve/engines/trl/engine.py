@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import astuple
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
 from coevolve.engines.stage import check_stage, domains_of, numbers, settled
 from coevolve.engines.trl import settings
-from coevolve.engines.trl.failures import named_damage, named_failures
+from coevolve.engines.trl.failures import Pass, named_damage, named_failures, pass_of
 from coevolve.engines.trl.fit import fit_of, foreseen, least_of, refuse_misfit, room_for
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
@@ -45,6 +46,7 @@ class Parts(NamedTuple):
     recorder: Recorder
     turns: int
     """Most answers of a rollout, each of up to max_tokens."""
+    at_once: Pass
 
 
 class TrlEngine:
@@ -121,7 +123,8 @@ class TrlEngine:
             loaded.reword(name, stage.wording.get(name, Wording()))
         observer = Observer(stage, folder, observe, recorder)
         turns = plain_turns(domains, tasks) if stage.kind == "grpo" else 1
-        parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns)
+        at_once = pass_of(stage, loaded, turns)
+        parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns, at_once)
         lines = folder.lines()
         if last and stage.recipe.is_over(last[0], lines[-1].get("tokens", 0) if lines else 0):
             # It was cut off between the last step and the result.
@@ -134,7 +137,7 @@ class TrlEngine:
             quiet(),
             also_on_cpus(),
             small_vocabulary(loaded),
-            named_failures(stage, folder, loaded, turns),
+            named_failures(stage, folder, loaded, at_once),
             named_damage(folder),
         ):
             if stage.kind == "warm" and main:
@@ -158,7 +161,7 @@ class TrlEngine:
 
         from coevolve.engines.trl.grpo import Trainer
 
-        stage, tasks, domains, loaded, folder, recorder, turns = parts
+        stage, tasks, domains, loaded, folder, recorder, turns, _ = parts
         shown = order(len(tasks), stage.recipe.steps * stage.recipe.tasks, stage.seed)
         said = messages_of(
             tasks, domains, lambda name: loaded.style(name, stage.style), loaded.wording
@@ -201,11 +204,12 @@ class TrlEngine:
         """TRL's trainer for supervised learning."""
         from trl import SFTConfig, SFTTrainer
 
-        stage, tasks, domains, loaded, folder, _, turns = parts
+        stage, tasks, domains, loaded, folder, _, turns, at_once = parts
         rows = examples(stage, tasks, domains, loaded)
         longest = max(len(row["input_ids"]) for row in rows)
         if longest > loaded.context:
             raise EngineError(loaded.too_long("a demonstration", longest))
+        at_once.rows, at_once.tokens = astuple(pass_of(stage, loaded, longest=longest))
         machine = self.machine(stage, loaded, turns)
         chosen = {setting.name: setting.value for setting in settings.warm(stage, machine, longest)}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from json import JSONDecodeError
 from pickle import UnpicklingError
 
@@ -16,16 +17,34 @@ from coevolve.policies.hardware import parameters, size_of
 from coevolve.policies.models import Loaded
 
 
+@dataclass
+class Pass:
+    """What is computed at once: so many rows, of up to so many tokens that are learned from."""
+
+    rows: int
+    tokens: int
+
+
+def pass_of(stage: Stage, loaded: Loaded, turns: int = 1, longest: int = 0) -> Pass:
+    """What a stage computes at once; of demonstrations, `longest` is known once they are made."""
+    recipe, size = stage.recipe, size_of(loaded.model)
+    rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
+    rows, _ = settings.passes(stage, size, rollouts, turns, loaded.context, longest)
+    return Pass(rows, longest or min(turns * recipe.max_tokens, loaded.context))
+
+
 @contextmanager
-def named_failures(stage: Stage, folder: StageFolder, loaded: Loaded, turns: int) -> Iterator[None]:
+def named_failures(
+    stage: Stage, folder: StageFolder, loaded: Loaded, at_once: Pass
+) -> Iterator[None]:
     """Say what ran out, with the numbers that matter and the setting to change."""
     try:
         yield
     except (torch.cuda.OutOfMemoryError, MemoryError) as error:
-        raise EngineError(out_of_memory(stage, folder, loaded, turns, error)) from None
+        raise EngineError(out_of_memory(stage, folder, loaded, at_once, error)) from None
     except RuntimeError as error:  # torch has no types of its own for these
         if "allocate memory" in str(error):
-            raise EngineError(out_of_memory(stage, folder, loaded, turns, error)) from None
+            raise EngineError(out_of_memory(stage, folder, loaded, at_once, error)) from None
         if "PytorchStreamWriter" in str(error):
             raise EngineError(cannot_write(folder, error)) from None
         raise
@@ -64,25 +83,25 @@ def kept(folder: StageFolder) -> str:
 
 
 def out_of_memory(
-    stage: Stage, folder: StageFolder, loaded: Loaded, turns: int, error: Exception
+    stage: Stage, folder: StageFolder, loaded: Loaded, at_once: Pass, error: Exception
 ) -> str:
-    recipe = stage.recipe
-    rollouts = recipe.tasks * (recipe.group if stage.kind == "grpo" else 1)
-    kind = size_of(loaded.model)
-    at_once, _ = settings.passes(stage, kind, rollouts, turns, loaded.context)
-    used, begin = "", "Set"
+    used, hints, rows = "", list[str](), at_once.rows
     if torch.cuda.is_available():
         free, total = torch.cuda.mem_get_info()
         own, others = torch.cuda.max_memory_allocated(), total - free - torch.cuda.memory_reserved()
         used = "{:.1f} of {:.1f} GiB used, {:.1f} by other processes; ".format(
             *(size / 2**30 for size in (own, total, others))
         )
-        begin = "Run fewer processes side by side, or set" if others > own else begin
-    lower = f"micro_batch = {max(1, at_once // 2)}" if at_once > 1 else "lora = 16"
+        hints += ["run fewer processes side by side"] if others > own else []
+    if rows > 1:
+        fewer = max(n for n in range(1, rows // 2 + 1) if rows % n == 0)
+        hints.append(f"set micro_batch = {fewer}")
+    hints += ["lower max_tokens"] if stage.kind == "grpo" else []
+    hints += ["take a smaller model"] if stage.recipe.rank else ["set lora = 16"]
+    fix = ", or ".join(hints)
     size = f"{parameters(loaded.model) / 1e6:.0f}M parameters"
-    adapters_too = "" if recipe.rank else ", or set lora = 16"
+    what = "rollouts" if stage.kind == "grpo" else "demonstrations"
     return (
-        f"OUT OF MEMORY: {used}{size}, {at_once} rollouts per pass, up to "
-        f"{min(turns * recipe.max_tokens, loaded.context)} tokens each. {begin} {lower}, or lower "
-        f"max_tokens{adapters_too}. {kept(folder)} ({str(error)[:120]})"
+        f"OUT OF MEMORY: {used}{size}, {rows} {what} per pass, up to {at_once.tokens} tokens each. "
+        f"{fix[0].upper()}{fix[1:]}. {kept(folder)} ({str(error)[:120]})"
     )
