@@ -102,3 +102,35 @@ def test_probes_that_one_process_lacks_are_dropped(tmp_path: Path) -> None:
     assert folder.probes(0).exists()
     folder.sweep(3)
     assert not list(tmp_path.glob("probes-*"))
+
+
+def test_what_is_waited_for_is_said_once_until_workers_come() -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    from coevolve.engines.trl.span import SILENCE_S, Wait
+
+    rule = ClusterRule(workers=16, gpus_per_worker=1, cpus_per_worker=4)
+    resources = {"CPU": 64.0, "GPU": 8.0, "memory": 1e9}, {"CPU": 62.5}
+    wait = Wait(rule, lambda: resources)
+    line = (
+        "waiting for 16 workers of 4 CPUs and 1 GPUs each; the Ray cluster has 64 CPUs and 8 GPUs, "
+        "of which 62.5 CPUs and 0 GPUs are free"
+    )
+    told = [wait.look(at_work, now * SILENCE_S) for at_work, now in (
+        (False, 0.0), (False, 0.9), (False, 1.0), (False, 9.0),
+        (True, 9.1), (False, 9.2), (False, 10.1), (False, 10.3),
+    )]  # fmt: skip
+    assert told == ["", "", line, "", "", "", "", line]
+    fewer = Wait(ClusterRule(workers=3, least_workers=2), lambda: resources)
+    fewer.look(False, 0.0)
+    assert fewer.look(False, SILENCE_S).startswith("waiting for 2 to 3 workers of 1 CPUs and 0 GPU")
+
+
+def test_workers_are_at_work_while_they_hold_their_stage(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    from coevolve.engines.trl.folder import StageFolder
+
+    folder = StageFolder(tmp_path)
+    found = [folder.has_workers()]
+    with folder.taken_over():
+        found.append(folder.has_workers())
+    assert [*found, folder.has_workers()] == [False, True, False]

@@ -112,6 +112,10 @@ class StageFolder:
         with lock.hold():
             yield
 
+    def has_workers(self) -> bool:
+        """Whether workers of a cluster train here now."""
+        return WriterLock(self.path / WORKERS, "stage").holder() is not None
+
     def load(self) -> tuple[Stage, list[Task]]:
         """What the folder was opened for."""
         with (self.path / "tasks.jsonl").open(encoding="utf-8", newline="\n") as lines:

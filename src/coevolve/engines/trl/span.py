@@ -9,7 +9,9 @@ if that has room, or once machines come back.
 import os
 import shutil
 import socket
+import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -23,12 +25,16 @@ from coevolve.engines.stage import Follower
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.launch import LOOK_EVERY_S
 from coevolve.harness.recipe import Recipe
+from coevolve.harness.rules import ClusterRule
 
 RETRIES = 5
 """How often a stage is begun again whose workers were lost or could not reach each other; machines
 that were taken away with notice are not counted."""
+SILENCE_S = 30.0
+"""Without a worker that trains, after which it is said what is waited for."""
 RAY = ".ray"
 """In a stage's folder, while it trains: what Ray Train keeps for itself."""
+Amounts = Mapping[str, float]
 
 
 def span(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
@@ -36,10 +42,13 @@ def span(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
     fit = Fit(trainer_of(stage, folder))
     folder.forget_failure()
     follower = Follower(folder.steps, stage.recipe.steps, observe)
+    wait = Wait(stage.cluster, in_cluster)
     fit.start()
     while fit.is_alive():
         time.sleep(LOOK_EVERY_S)
         follower.look()
+        if line := wait.look(folder.has_workers(), time.monotonic()):
+            print(line, file=sys.stderr)
     shutil.rmtree(folder.path / RAY, ignore_errors=True)
     if failure := folder.failure():
         raise EngineError(failure)
@@ -47,6 +56,44 @@ def span(stage: Stage, folder: StageFolder, observe: Observe | None) -> Result:
     if result is None:
         raise EngineError(f"the workers of {folder.path} were lost for good: {fit.error}")
     return result
+
+
+class Wait:
+    """Says once what is waited for while no worker trains, and again when all were lost."""
+
+    def __init__(self, rule: ClusterRule, resources: Callable[[], tuple[Amounts, Amounts]]) -> None:
+        self.rule, self.resources = rule, resources
+        self.since: float | None = None
+        self.said = False
+
+    def look(self, at_work: bool, now: float) -> str:
+        """The line, where it is time for it."""
+        if at_work:
+            self.since, self.said = None, False
+            return ""
+        self.since = now if self.since is None else self.since
+        if self.said or now - self.since < SILENCE_S:
+            return ""
+        self.said = True
+        every, free = (
+            words(found.get("CPU", 0), found.get("GPU", 0)) for found in self.resources()
+        )
+        few, rule = self.rule.least_workers or self.rule.workers, self.rule
+        number = f"{few} to {rule.workers}" if few < rule.workers else str(rule.workers)
+        return (
+            f"waiting for {number} workers of {words(rule.cpus_per_worker, rule.gpus_per_worker)} "
+            f"each; the Ray cluster has {every}, of which {free} are free"
+        )
+
+
+def words(cpus: float, gpus: float) -> str:
+    return f"{cpus:g} CPUs and {gpus:g} GPUs"
+
+
+def in_cluster() -> tuple[Amounts, Amounts]:
+    """What all machines of the Ray cluster have, and what of it is free, by name."""
+    ray: Any = import_module("ray")
+    return ray.cluster_resources(), ray.available_resources()
 
 
 class Fit(Thread):
