@@ -13,6 +13,7 @@ from training import lake_tasks, stage, weights
 
 from coevolve.core.errors import EngineError
 from coevolve.engines.base import Progress
+from coevolve.engines.trl import sharding
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.settings import shards
@@ -95,9 +96,31 @@ def youngest(folder: Path) -> int:
     return max(found)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_copy_to_draw_with_is_one_of_its_own(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sharding, "pick_dtype", lambda *_, **__: dtype)
+    model = load("pocket", "cpu", training=True).model
+    made = sharding.Copy(model)
+    pairs = list(zip(model.named_parameters(), made.model.named_parameters(), strict=True))
+    assert all(one[0] == other[0] for one, other in pairs)
+    for (_, ours), (_, copied) in pairs:
+        assert torch.equal(ours.to(dtype), copied)
+        assert (ours.requires_grad, copied.requires_grad) == (True, False)
+        assert ours.data_ptr() != copied.data_ptr()
+    buffers = list(zip(model.buffers(), made.model.buffers(), strict=True))
+    assert buffers
+    assert all(torch.equal(ours, copied) for ours, copied in buffers)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.add_(1.0)
+    made.follow(model)
+    assert torch.equal(made.model.lm_head.weight, model.lm_head.weight.to(dtype))
+
+
 def test_large_models_are_cut_unless_told_otherwise(tmp_path: Path) -> None:
-    for sharding, processes, size, cut in (
+    for how, processes, size, cut in (
         ("auto", 2, "large", True), ("auto", 2, "middle", False), ("auto", 1, "large", False),
         ("full", 2, "small", True), ("none", 2, "large", False), ("full", 1, "large", False),
     ):  # fmt: skip
-        assert shards(stage(tmp_path, processes=processes, sharding=sharding), size) is cut
+        assert shards(stage(tmp_path, processes=processes, sharding=how), size) is cut

@@ -83,6 +83,10 @@ def test_what_cannot_fit_is_refused_with_the_setting_to_change(tmp_path: Path) -
         wanted = stage(tmp_path, **changes)
         with pytest.raises(UserError, match=hints):
             refuse_misfit(reckon(wanted, seven, 100), wanted, GPU)
+    eight = stage(tmp_path, processes=8)
+    with pytest.raises(UserError, match=r"loads all weights, 28 GiB .* with, 14, .* has 40; take"):
+        refuse_misfit(reckon(eight, seven, 100), eight, GPU._replace(memory=40.0))
+    refuse_misfit(reckon(eight, seven, 100), eight, GPU._replace(memory=45.0))
     small = stage(tmp_path)
     refuse_misfit(reckon(small, SHAPES["0.5b"], 100), small, GPU)
 

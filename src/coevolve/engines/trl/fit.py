@@ -87,6 +87,8 @@ class Fit(NamedTuple):
     """On disk, for good."""
     rollouts: float
     """On disk, for good, if every answer is as long as it may be."""
+    whole: float
+    """Weights as each process loads them, where it keeps a part of them."""
 
     @property
     def fixed(self) -> float:
@@ -94,10 +96,15 @@ class Fit(NamedTuple):
         return self.weights + self.gradients + self.optimiser + self.copy
 
     @property
+    def loading(self) -> float:
+        """What there is before weights are cut."""
+        return self.whole + self.copy
+
+    @property
     def peak(self) -> float:
         """Of drawing, or of learning, during which the buffers for drawing are kept."""
         drawing = self.weights + self.optimiser + self.copy + self.cache
-        return max(drawing, self.fixed + self.cache / 2 + self.activations)
+        return max(drawing, self.fixed + self.cache / 2 + self.activations, self.loading)
 
     def disk(self, trainings: int = 1) -> float:
         """Of so many, one after the other."""
@@ -174,6 +181,7 @@ def reckon(stage: Stage, shape: Shape, prompt: int, turns: int = 1, cuda: bool =
         checkpoints * saved + FLOAT * trained,
         FLOAT * trained,
         written,
+        FLOAT * shape.parameters if pieces > 1 else 0,
     )
     return Fit(*(part / GIB for part in parts))
 
@@ -221,9 +229,17 @@ def gpu_memory() -> int:
 
 
 def refuse_misfit(fit: Fit, stage: Stage, room: Room) -> None:
-    """Refuse a stage of which the fixed part alone is more than there is."""
-    if not room.memory or fit.fixed <= room.memory:
+    """Refuse a stage of which the fixed part alone is more than there is, or its weights before
+    they are cut."""
+    whose = "a GPU has" if room.gpu else "this machine has, for each process,"
+    if not room.memory or max(fit.fixed, fit.loading) <= room.memory:
         return
+    if fit.fixed <= room.memory:
+        raise UserError(
+            f"this cannot fit: each process loads all weights, {gib(fit.whole)} GiB of memory, and "
+            f"makes a copy to draw with, {gib(fit.copy)}, before it keeps its part of them, and "
+            f"{whose} {gib(room.memory)}; take a smaller model"
+        )
     hints = [] if stage.recipe.rank else [f"set lora = {RANK}"]
     if not room.gpu:
         hints += ["lower processes"] if stage.processes > 1 else []
@@ -232,7 +248,6 @@ def refuse_misfit(fit: Fit, stage: Stage, room: Room) -> None:
     elif stage.sharding == "none":
         hints.append("set sharding = full")
     hints.append("take a smaller model")
-    whose = "a GPU has" if room.gpu else "this machine has, for each process,"
     copy = f" and a copy to draw with {fit.copy:.1f}" if fit.copy else ""
     raise UserError(
         f"this cannot fit: weights {fit.weights:.1f}, gradients {fit.gradients:.1f}, optimiser "

@@ -22,9 +22,14 @@ class Copy:
 
     def __init__(self, model: Any) -> None:
         """Made before the model is cut."""
-        device = next(model.parameters()).device
-        self.model = copy.deepcopy(model).to(pick_dtype(device, training=False))
-        self.model.eval().requires_grad_(False)
+        dtype = pick_dtype(next(model.parameters()).device, training=False)
+        # Weights are converted one by one, so that no second model in float32 exists meanwhile.
+        # Buffers, such as the frequencies of places, stay as exact as they are.
+        made = {
+            id(one): torch.nn.Parameter(one.detach().to(dtype, copy=True), requires_grad=False)
+            for one in model.parameters()
+        }
+        self.model = copy.deepcopy(model, made).eval()
         for module in self.model.modules():
             # TRL replaces a model's `forward` by a function that knows the first one alone.
             module.__dict__.pop("forward", None)
