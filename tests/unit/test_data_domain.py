@@ -204,12 +204,13 @@ def test_a_model_behind_an_address_judges(file: Path) -> None:
         ("{file}?judges=math", "there is no option 'judges'"),
         ("{file}?judge=maths", "did you mean 'math'"),
         ("{file}?judge=nowhere.py", "there is no such file"),
-        ("{file}?question=ask", "line 1: no question under ask; this row has"),
-        ("{file}?labels=topic", "no label under topic"),
+        ("{file}?question=ask", "line 1: there is no column 'ask' for the question; this row has"),
+        ("{file}?labels=topic", "there is no column 'topic' for the label.*labels=COLUMN"),
         ("{folder}", "has no data in it"),
         ("{folder}/few.jsonl", "8 rows are too few"),
         ("{folder}/empty.jsonl", "has no rows"),
         ("{folder}/bad.jsonl", "line 3: a math task needs its answer"),
+        ("{folder}/gaps.csv", "line 4: the answer is empty .2 rows have faults"),
         ("{folder}/bad.txt", "give a file that ends in"),
     ],
 )
@@ -221,6 +222,8 @@ def test_what_is_wrong_is_named(file: Path, tmp_path: Path, text: str, why: str)
         lines(folder / "empty.jsonl", [])
         lines(folder / "bad.jsonl", [*rows(2), {"question": "What?"}, *rows(60)])
         (folder / "bad.txt").write_text("x")
+        gaps = "question,answer\nWho?,Ada\n,\nWhere?,\nWhen?,\n"
+        (folder / "gaps.csv").write_text(gaps)
     with pytest.raises(UserError, match=why):
         opened(text.format(file=file, folder=folder))
 
@@ -347,3 +350,12 @@ def test_people_see_a_question_once_and_need_not_name_the_domain(
     out = tmp_path / "tasks.jsonl"
     said("tasks", "generate", "-d", f"data:{file}", "-n", 2, "-o", out)
     assert "what comes" in said("tasks", "show", out)
+
+
+def test_a_file_and_a_package_that_are_no_domain_yet_get_the_next_step(tmp_path: Path) -> None:
+    file = lines(tmp_path / "rows.jsonl", rows(8))
+    with pytest.raises(UserError, match="as a data set it is data:"):
+        get_domain(str(file))
+    (tmp_path / "pyproject.toml").touch()
+    with pytest.raises(UserError, match="pip install -e"):
+        get_domain(str(tmp_path))

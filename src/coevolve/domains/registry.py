@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -115,6 +116,10 @@ def get_domain(name: str) -> Domain:
             "says which"
         )
     if name not in known:
+        if Path(name).is_file():
+            raise UserError(f"'{name}' is a file; as a data set it is data:{name}")
+        if (Path(name) / "pyproject.toml").is_file():
+            raise UserError(f"the package in {name} is not installed: pip install -e {name}")
         families = [f"{family}{kind.mark}NAME" for family, kind in FAMILIES.items()]
         lookup("domain", name, dict.fromkeys([*known, *families]))
     return known[name]()

@@ -10,7 +10,7 @@ Invariant: a task is a row; its family of near-duplicates decides its split.
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ class DataDomain:
         if known not in ("", found.mark):
             raise UserError(
                 f"{place} has other rows than when this began (rows={known}, now {found.mark}): "
-                "put the file back, or begin anew"
+                "put the file back, or start a new run"
             )
         self.text = f"{place}?{urlencode({**options, 'rows': found.mark}, safe='/:,')}"
         self.name = f"data:{self.text}"
@@ -100,8 +100,9 @@ class DataDomain:
         few = min(map(len, self.by_split.values()))
         if few < LEAST:
             raise UserError(
-                f"{self.name}: {len(self.entries)} rows are too few: a sixth of them, near-"
-                f"duplicates together, is dev, gate and test each, and one of these has {few}"
+                f"{self.name}: {len(self.entries)} rows are too few: about a sixth of them goes to "
+                f"each of dev, gate and test, rows that are almost the same together, and one of "
+                f"these has {few}; it needs {LEAST}"
             )
         self.counts = Counts(*(max(2, min(n, few // 4)) for n in Counts()))
         parts = ", ".join(f"{split} {len(tasks):,}" for split, tasks in self.by_split.items())
@@ -261,9 +262,12 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     if not rows:
         raise UserError(f"{place} has no rows")
     columns = {name: chosen[name] for name in COLUMNS if name in chosen}
-    judge = judge_of(chosen.get("judge", ""), columns, rows[0][1])
+    try:
+        judge = judge_of(chosen.get("judge", ""), columns, rows[0][1])
+    except UserError as error:
+        raise UserError(f"{rows[0][0]}: {error}") from None
     content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
-    tasks = loaded(judge, place, rows, columns, content)
+    tasks = loaded(judge, rows, columns, content)
     questions = [judge.prompt(task)[-1].content for task in tasks]
     labels = labels_of(rows, tasks, questions, chosen)
     marks = marks_of(questions)
@@ -286,25 +290,34 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
 
 
 def loaded(
-    judge: Domain, place: str, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str],
-    content: str,
-) -> list[Task]:  # fmt: skip
+    judge: Domain, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str], content: str
+) -> list[Task]:
     """Every row as its judge reads it. Where that means running its tests, it is done once."""
 
-    def one(pair: tuple[str, Row]) -> Task:
+    def one(pair: tuple[str, Row]) -> Task | str:
         where, row = pair
         try:
             return judge.load(renamed(row, columns))
         except CoevolveError as error:
-            raise UserError(f"{place}: {where}: {error}") from None
+            return f"{where}: {error}"
 
     if not getattr(judge, "waits", False) or judge.name == ModelJudge.name:
-        return list(map(one, rows))
+        return sound(map(one, rows))
     file = cached(coevolve.__version__, judge.name, str(columns), content)
     if (known := recall(file)) is not None:
         return [Task.model_validate(values) for values in known]
-    tasks = each([judge], one, rows)
+    tasks = sound(each([judge], one, rows))
     keep(file, [task.model_dump(mode="json") for task in tasks])
+    return tasks
+
+
+def sound(found: Iterable[Task | str]) -> list[Task]:
+    """The tasks; where rows are wrong, an error that says what is wrong with the first."""
+    read = list(found)
+    tasks = [one for one in read if isinstance(one, Task)]
+    if wrong := [one for one in read if isinstance(one, str)]:
+        more = f" ({len(wrong):,} rows have faults; this is the first)" if wrong[1:] else ""
+        raise UserError(f"{wrong[0]}{more}")
     return tasks
 
 

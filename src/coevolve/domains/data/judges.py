@@ -26,6 +26,8 @@ ANSWERS = (
     "answer", "solution", "target", "output", "label", "expected_answer", "answerKey", "response",
 )  # fmt: skip
 CHOICES = ("choices", "options")
+OPTION = {"label": "labels"}
+"""What names a column, where that is another word."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ADDRESS = ("http://", "https://")
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?%?")
@@ -42,13 +44,17 @@ FORM = json.dumps(
 
 def field(row: Mapping[str, Any], names: tuple[str, ...], wanted: str, what: str) -> Any:
     """What stands in the column that is named, or in the first that is usual."""
-    found = next((row[name] for name in ([wanted] if wanted else names) if name in row), None)
-    if found is None:
-        names = (wanted,) if wanted else names
+    there = [name for name in ([wanted] if wanted else names) if name in row]
+    if not there:
+        named = f"'{wanted}'" if wanted else f"called {', '.join(names[:-1])} or {names[-1]}"
+        columns = ", ".join(map(str, row))[:200]
         raise UserError(
-            f"no {what} under {' or '.join(names)}; this row has {', '.join(map(str, row))[:200]}"
+            f"there is no column {named} for the {what}; this row has {columns}: name the right "
+            f"one, data:FILE?{OPTION.get(what, what)}=COLUMN"
         )
-    return found
+    if row[there[0]] is None:
+        raise UserError(f"the {what} ({there[0]}) is empty")
+    return row[there[0]]
 
 
 class RowJudge(SimpleDomain):

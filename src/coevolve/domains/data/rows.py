@@ -22,40 +22,42 @@ LONGEST = 1_000_000
 
 
 def rows_in(place: str) -> list[tuple[str, Row]]:
-    """All rows, each with where it stands, such as `train.jsonl, line 3`."""
+    """All rows, each with where it stands, such as `data/train.jsonl, line 3`."""
     if place.startswith(PREFIX):
         return [(f"{place}, row {n}", row) for n, row in enumerate(read_rows(place), 1)]
     path = Path(place)
     if not path.is_dir():
-        return list(of_file(path, path.name))
+        return list(of_file(path))
     files = sorted(one for one in path.rglob("*") if one.is_file() and kind_of(one))
     if not files:
         raise UserError(f"{path} has no data in it: files that end in {', '.join(KINDS)}")
-    return [one for file in files for one in of_file(file, str(file.relative_to(path)))]
+    return [one for file in files for one in of_file(file)]
 
 
 def kind_of(path: Path) -> str:
     return next((kind for kind in KINDS if path.name.endswith(kind)), "")
 
 
-def of_file(path: Path, name: str) -> Iterator[tuple[str, Row]]:
+def of_file(path: Path) -> Iterator[tuple[str, Row]]:
     kind = kind_of(path)
     if not kind:
         raise UserError(f"{path}: give a file that ends in {', '.join(KINDS)}, or a folder of them")
     try:
         if kind in (".jsonl", ".jsonl.gz"):
-            yield from ((f"{name}, line {n}", row) for n, row in read_lines(path))
+            yield from ((f"{path}, line {n}", row) for n, row in read_lines(path))
         elif kind == ".json":
-            yield from ((f"{name}, row {n}", row) for n, row in enumerate(of_json(path), 1))
+            yield from ((f"{path}, row {n}", row) for n, row in enumerate(of_json(path), 1))
         elif kind == ".csv":
             csv.field_size_limit(LONGEST)
             with path.open(encoding="utf-8-sig", newline="") as lines:
                 mark = max(MARKS, key=lines.readline().count)
                 lines.seek(0)
                 reader = csv.DictReader(lines, strict=True, delimiter=mark)
-                yield from ((f"{name}, line {reader.line_num}", dict(row)) for row in reader)
+                for row in reader:
+                    if any(row.values()):  # spreadsheets leave rows of commas at their end
+                        yield f"{path}, line {reader.line_num}", dict(row)
         else:
-            yield from ((f"{name}, row {n}", row) for n, row in enumerate(of_parquet(path), 1))
+            yield from ((f"{path}, row {n}", row) for n, row in enumerate(of_parquet(path), 1))
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error) as error:

@@ -26,8 +26,11 @@ def convert(row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         answer = str(answer)
     if not isinstance(answer, str) or not answer.strip():
+        there = next((name for name in ANSWERS if name in row), None)
+        given = f"; here {there} is {row[there]!r:.60}" if there else seen(row)
         raise UserError(
-            f"a math task needs its answer under one of {', '.join(ANSWERS)}{seen(row)}"
+            f"a math task needs its answer, as a number or text, under one of {', '.join(ANSWERS)}"
+            f"{given}"
         )
     final = final_answer(answer)
     number = read_number(final)
