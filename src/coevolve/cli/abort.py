@@ -5,5 +5,5 @@ from coevolve.cli.resume import Run
 
 
 def abort(folder: Run, note: Note = "", question: Question = None) -> None:
-    """End a run that waits for a person; what it has is kept."""
+    """End a run that is waiting for a person. What it has is kept."""
     decide(folder, "abort", note, question)

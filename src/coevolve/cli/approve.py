@@ -11,15 +11,17 @@ from coevolve.core.errors import UserError
 if TYPE_CHECKING:
     from coevolve.store.approval import Decision
 
-Note = Annotated[str, typer.Option("--note", help="Said to the engineer, or to whoever reads.")]
+Note = Annotated[
+    str, typer.Option("--note", help="A note for the engineer, and for whoever reads the record.")
+]
 Question = Annotated[
     int | None,
-    typer.Option(help="Answer this one alone, as `status` numbers it, if it is still open."),
+    typer.Option(help="Only answer this question, by its number in `status`."),
 ]
 
 
 def approve(folder: Run, note: Note = "", question: Question = None) -> None:
-    """Let a run that waits for a person go on."""
+    """Let a run continue that is waiting for a person."""
     decide(folder, "approve", note, question)
 
 

@@ -28,12 +28,12 @@ def ask(
             help=f"A script of the domain, pocket, smollm2, {choice.OTHERS}.",
         ),
     ] = "oracle",
-    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
+    domain: Annotated[str, typer.Option("--domain", "-d", help="See `coevolve domains`.")] = "lake",
     tasks: Annotated[
-        Path | None, typer.Option(help="A JSONL file of tasks; one is generated if not given.")
+        Path | None, typer.Option(help="A JSONL file of tasks. Default: one is generated.")
     ] = None,
-    number: Annotated[int, typer.Option(min=1, help="Which task, from 1.")] = 1,
-    split: Annotated[str, typer.Option(help="train, dev or gate; dev if not given.")] = "",
+    number: Annotated[int, typer.Option(min=1, help="Which task to show, from 1.")] = 1,
+    split: Annotated[str, typer.Option(help="train, dev or gate. Default: dev.")] = "",
     knob: choice.KnobValues = None,
     samples: choice.Samples = 1,
     temperature: choice.Temperature = None,
@@ -42,11 +42,11 @@ def ask(
     seed: choice.Seed = 0,
     device: choice.Device = "",
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the first answer to this file, .svg or .gif.")
+        Path | None, typer.Option(help="Draw the first answer into this .svg or .gif file.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Look at one task: the prompt, a policy's answer, the verdict and the oracle's answer.
+    """Show one task: the prompt, a policy's answer, the verdict and the oracle's answer.
 
     Examples: coevolve ask -p pocket -k size6.data_ratio=1;  coevolve ask --tasks t.jsonl --number 3
     """

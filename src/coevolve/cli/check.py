@@ -8,10 +8,12 @@ import typer
 
 def check(
     domain: Annotated[str, typer.Argument(help="Name of a domain.")],
-    seed: Annotated[int, typer.Option(help="The suite draws its tasks from this.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the tasks that are checked.")] = 0,
     leakage: Annotated[
         bool,
-        typer.Option("--leakage", help="Instead: do answers to train tasks solve held-out ones?"),
+        typer.Option(
+            "--leakage", help="Check instead if answers to train tasks solve held-out ones."
+        ),
     ] = False,
     most: Annotated[
         float, typer.Option(min=0, max=1, help="With --leakage: the share that they may solve.")
@@ -22,7 +24,7 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Put a domain through the conformance suite; the exit code is 1 if a check fails.
+    """Check that a domain keeps the protocol. The exit code is 1 if a check fails.
 
     coevolve check lake;  coevolve check lake --leakage -k size3.data_ratio=1
     """

@@ -23,20 +23,20 @@ def check_server(
     count: Annotated[int, typer.Option(min=2, help="Episodes with a known solution.")] = 8,
     solutions: Annotated[
         Path | None,
-        typer.Option(help='Lines of {"reset": {"seed": 1}, "actions": [{...}]} that earn all.'),
+        typer.Option(help='Full solutions: lines of {"reset": {"seed": 1}, "actions": [{...}]}.'),
     ] = None,
     full_reward: Annotated[
-        float | None, typer.Option(help="What a solution earns, where the server does not say.")
+        float | None, typer.Option(help="What a solution earns, if the server does not say.")
     ] = None,
     other: Annotated[
-        str, typer.Option(help="The same environment elsewhere; one of ours is started.")
+        str, typer.Option(help="The same environment elsewhere. Default: ours is started.")
     ] = "",
     episode_timeout_s: Annotated[
-        float | None, typer.Option(help="Most seconds of an episode, where it is not declared.")
+        float | None, typer.Option(help="Most seconds of an episode, if it is not declared.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Make the checks that OpenEnv's `validate` leaves open; the exit code is 1 if one fails."""
+    """Make the checks that OpenEnv's `validate` leaves out. The exit code is 1 if one fails."""
     from coevolve.cli.show import notes, out, show_finding
     from coevolve.domains.openenv import semantics, trials
     from coevolve.domains.openenv.declaration import Resources

@@ -30,24 +30,26 @@ COUNT = 100
 MODELS = ("pocket", "smollm2")
 OTHERS = "a model folder, FILE.gguf, vllm:MODEL, http://HOST/v1#MODEL or a hub id"
 
-Style = Annotated[str, typer.Option(help="Prompt style; the one a model was taught if not given.")]
+Style = Annotated[
+    str, typer.Option(help="Prompt style. Default: the one that the model was taught.")
+]
 Samples = Annotated[int, typer.Option("--samples", "-n", min=1, help="Attempts per task.")]
 Temperature = Annotated[
     float | None,
     typer.Option(
         min=0,
-        help="If not given: 0, the likeliest answer, for one sample of a model, else 1. "
+        help="Default: 0 (the most likely answer) for one sample of a model, else 1. "
         "Scripts take no notice.",
     ),
 ]
 MaxTokens = Annotated[
-    int, typer.Option(min=1, help="Tokens of an answer; the model's context may hold fewer.")
+    int, typer.Option(min=1, help="Most tokens of an answer; the model's context may allow fewer.")
 ]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps; the fastest if not given.")]
-Seed = Annotated[int, typer.Option(help="Of answers that are drawn and tasks that are generated.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:N or mps. Default: the fastest.")]
+Seed = Annotated[int, typer.Option(help="Random seed of answers and of generated tasks.")]
 KnobValues = Annotated[
     list[str] | None,
-    typer.Option("--knob", "-k", help="NAME=VALUE, repeatable: of generated tasks."),
+    typer.Option("--knob", "-k", help="NAME=VALUE for generated tasks; repeatable."),
 ]
 
 
@@ -70,9 +72,7 @@ class Settings(NamedTuple):
         if temperature is None:
             temperature = 0.0 if self.samples == 1 and not scripted else 1.0
         if not math.isfinite(temperature):
-            raise UserError(
-                f"--temperature {temperature} is no temperature; use a number from 0 on"
-            )
+            raise UserError(f"--temperature {temperature} is not a temperature; use 0 or more")
         return Sampling(temperature=temperature, max_tokens=self.max_tokens, seed=self.seed)
 
 
@@ -190,7 +190,7 @@ def lineage_in(folder: Path) -> "Lineage":
     from coevolve.store.lineage import lineage_of
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
     with Ledger.open(folder) as ledger:
         return lineage_of(ledger)
 

@@ -17,52 +17,63 @@ if TYPE_CHECKING:
 
 def compare(
     comparison: Annotated[
-        str, typer.Argument(help="The name of a shipped one (--list), or a TOML file.")
+        str, typer.Argument(help="The name of a built-in comparison (--list), or a TOML file.")
     ] = "main",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder; runs/compare-NAME if not given.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to write to. Default: runs/compare-NAME."),
     ] = None,
     arm: Annotated[
-        list[str] | None, typer.Option("--arm", "-a", help="Repeatable: only these arms.")
+        list[str] | None, typer.Option("--arm", "-a", help="Only these arms; repeatable.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="How many, from 0, or a list such as 0,3,7.")] = "",
+    seeds: Annotated[
+        str, typer.Option(help="How many seeds, from 0, or a list such as 0,3,7.")
+    ] = "",
     policy: Annotated[
-        str, typer.Option("--policy", "-p", help="That all arms begin with, instead of its own.")
+        str, typer.Option("--policy", "-p", help="The policy that all arms begin with.")
     ] = "",
     versions: Annotated[
         int | None,
-        typer.Option("--versions", "--rounds", min=1, help="Of every arm that does not set them."),
+        typer.Option(
+            "--versions", "--rounds", min=1, help="Versions of every arm that does not set them."
+        ),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Per version: -r steps=N.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps per version, as with -r steps=N.")
+    ] = None,
     recipe: Annotated[
         list[str] | None, typer.Option("--recipe", "-r", help="NAME=VALUE, repeatable.")
     ] = None,
     tasks: Annotated[
-        int | None, typer.Option(min=8, help="Fresh tasks that last policies are measured on.")
+        int | None, typer.Option(min=8, help="Fresh tasks to measure the last policies on.")
     ] = None,
     at_once: Annotated[
-        int, typer.Option(min=0, help="Arms side by side on this machine; 0: one per two cores.")
+        int,
+        typer.Option(
+            min=0, help="Arms that run side by side on this machine; 0: one per two cores."
+        ),
     ] = 0,
     ray: Annotated[
-        str, typer.Option(help="Address of a Ray cluster, auto, or local: arms run there.")
+        str, typer.Option(help="Run arms on this Ray cluster: an address, auto, or local.")
     ] = "",
     cpus: Annotated[float, typer.Option(min=0, help="CPUs that an arm asks Ray for.")] = 2.0,
     gpus: Annotated[float, typer.Option(min=0, help="GPUs that an arm asks Ray for.")] = 0.0,
     retries: Annotated[
-        int, typer.Option(min=0, help="How often an arm whose worker was lost is begun again.")
+        int, typer.Option(min=0, help="How often to restart an arm whose worker was lost.")
     ] = 5,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show arms, seeds and expected rollouts.")
+        bool, typer.Option("--dry-run", help="Only show the arms, seeds and expected rollouts.")
     ] = False,
-    list_all: Annotated[bool, typer.Option("--list", help="Show the shipped comparisons.")] = False,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="List the built-in comparisons.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Compare arms: the same plan with other engineers, gates, or any other settings.
+    """Compare arms: one plan with different engineers, gates, or other settings.
 
     Arms of one seed share the policy and all held-out tasks, and train on equally many rollouts,
-    twins and controls counted. In the end every arm's last policy answers fresh dev tasks that
-    decided nothing before. The first arm is the reference that the others are paired with, seed by
-    seed.
+    including twins and controls. In the end every arm's last policy answers fresh dev tasks that
+    no decision has used. The other arms are compared with the first one, seed by seed.
 
     Examples: coevolve compare main --arm fixed --arm frontier --seeds 3
 
@@ -70,10 +81,10 @@ def compare(
 
       coevolve compare my.toml --ray 10.0.0.1:6379 --cpus 4 --gpus 0.25
 
-    Every arm is a run in OUTPUT/ARM/seed-N, which `coevolve status` reads. Killed, the same command
-    goes on: finished arms are kept, others continue from their last phase. With --ray all machines
-    must see OUTPUT under the same path and have coevolve installed; an arm whose machine is lost
-    goes on elsewhere.
+    Every arm is a run in OUTPUT/ARM/seed-N, which `coevolve status` reads. After a kill, the same
+    command continues: finished arms are kept, others continue from their last phase. With --ray all
+    machines must see OUTPUT under the same path and have coevolve installed. An arm whose machine
+    is lost continues elsewhere.
     """
     from coevolve.cli.comparison_table import FILE, begin, report, show_plan, show_shipped
     from coevolve.cli.run import need_ray

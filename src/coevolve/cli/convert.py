@@ -10,11 +10,11 @@ from coevolve.core.errors import UserError
 
 def convert(
     file: Annotated[Path, typer.Argument(help="A .gguf file.")],
-    folder: Annotated[Path, typer.Argument(help="A folder that is made.")],
+    folder: Annotated[Path, typer.Argument(help="The new folder to write.")],
 ) -> None:
     """Write a .gguf file as a transformers folder, which can be trained.
 
-    Weights that were stored in few bits become plain numbers; what rounding took stays lost.
+    Weights that were stored in few bits become plain numbers, but keep their rounding errors.
 
     Example: coevolve convert qwen2.5-0.5b-q4_k_m.gguf qwen
     """

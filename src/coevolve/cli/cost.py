@@ -15,20 +15,23 @@ def cost(
     plan: Annotated[
         str, typer.Argument(metavar="PLAN", help="The name of a preset, or a TOML file.")
     ] = "tree",
-    parameters: Annotated[str, typer.Option(help="Of the model: 0.5B, 8B, 70B.")] = "8B",
+    parameters: Annotated[
+        str, typer.Option(help="Size of the model, such as 0.5B, 8B or 70B.")
+    ] = "8B",
     prompt: Annotated[int, typer.Option(min=1, help="Mean tokens of a prompt.")] = 256,
     answer: Annotated[
-        int, typer.Option(min=0, help="Mean tokens of an answer; 0: the plan's max_tokens.")
+        int, typer.Option(min=0, help="Mean tokens of an answer; 0: max_tokens of the plan.")
     ] = 0,
-    hour: Annotated[float, typer.Option(min=0, help="Money for an hour of a GPU.")] = 2.5,
+    hour: Annotated[float, typer.Option(min=0, help="Price of a GPU-hour.")] = 2.5,
     flops: Annotated[
-        float, typer.Option(min=1, help="Teraflops that a GPU could do; an H100 or H200: 990.")
+        float, typer.Option(min=1, help="Peak teraflops of a GPU; an H100 or H200 has 990.")
     ] = 990,
     drawing: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Share of these that drawing reaches.")
+        float,
+        typer.Option(min=0.001, max=1, help="Share of the peak that drawing answers reaches."),
     ] = 0.2,
     learning: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Share that learning reaches.")
+        float, typer.Option(min=0.001, max=1, help="Share of the peak that learning reaches.")
     ] = 0.35,
     setting: Annotated[
         list[str] | None,
@@ -36,10 +39,10 @@ def cost(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a plan takes on paper: rollouts, GPU-hours and money, of training and of what steers it.
+    """Estimate what a plan costs in rollouts, GPU-hours and money, for training and for the rest.
 
-    The most that the plan allows is counted. How much of a GPU is reached depends on engine, model
-    and lengths: set --drawing and --learning by what `coevolve train --plan` measures.
+    This counts the most that the plan allows. How fast a GPU works depends on engine, model and
+    lengths: set --drawing and --learning by what `coevolve train --plan` measures.
 
     Examples: coevolve cost tree --parameters 8B --set versions=10 --set recipe.steps=200
 
@@ -87,5 +90,5 @@ def number(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < 1e15:
-        raise UserError(f"--parameters {text!r} is no size of a model; write 0.5B, 8B or 70B")
+        raise UserError(f"--parameters {text!r} is not the size of a model; write 0.5B, 8B or 70B")
     return found

@@ -27,23 +27,23 @@ def diagnose(
     folder: Annotated[Path, typer.Argument(help="Folder of a run, or of a training stage.")],
     version: Annotated[int | None, typer.Option(min=0, help="Only this version.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Repeatable; a diagnostic by name.")
+        list[str] | None, typer.Option("--only", help="Only this diagnostic; repeatable.")
     ] = None,
     rollouts: Annotated[
         str, typer.Option("--rollouts", help="Show the rollouts behind this diagnostic.")
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, help="Rollouts to show.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="How many rollouts to show.")] = 10,
     sql: Annotated[
-        str, typer.Option("--sql", help="One SELECT over the views, in the locked connection.")
+        str, typer.Option("--sql", help="Ask the rollouts one SELECT; see docs/evidence.md.")
     ] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 on any alarm.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """The health of a run: diagnostics by layer and version, trends, and alarms.
+    """Show the health of a run: diagnostics by version, trends and alarms.
 
     Gate and test rollouts are never read.
 
-    coevolve diagnose runs/rounds;  coevolve diagnose runs/rounds --rollouts dead_groups
+    Examples: coevolve diagnose runs/rounds;  coevolve diagnose runs/rounds --rollouts dead_groups
 
     coevolve diagnose runs/rounds --sql "SELECT version, avg(reward) FROM rollouts GROUP BY version"
     """
@@ -53,7 +53,7 @@ def diagnose(
     from coevolve.diagnostics.health import Diagnosis
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
     with Diagnosis(folder) as diagnosis:
         known = [row["version"] for row in diagnosis.evidence.versions]
         if version is not None and version not in known:

@@ -12,14 +12,14 @@ from coevolve.cli.run import AsJson
 
 def diff(
     one: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    other: Annotated[Path, typer.Argument(help="Folder of another.")],
+    other: Annotated[Path, typer.Argument(help="Folder of another run.")],
     as_json: AsJson = False,
 ) -> None:
-    """What two runs were planned with, ended with and came to, as far as it differs.
+    """Show how two runs differ.
 
-    Settings of the plan, the harness of the version that each would end with, and its rates on the
-    gate. Rates of runs with other targets or seeds are of other tasks: compare those with `coevolve
-    compare`.
+    This lists different settings of the plans, of the harness that each run would end with, and its
+    rates on the gate. Runs with other targets or seeds have other tasks: compare such runs with
+    `coevolve compare`.
     """
     from rich.table import Table
     from rich.text import Text

@@ -6,9 +6,10 @@ import platform
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -45,33 +46,37 @@ class Finding(NamedTuple):
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Look at this machine: what is installed, what works, and how to get what is missing."""
+    """Check this machine: what is installed, what works, and how to get what is missing."""
     from coevolve.cli.show import show_finding
 
-    findings = examine()
-    if as_json:
-        print(json.dumps([finding._asdict() for finding in findings]))
-    else:
-        for finding in findings:
+    findings = []
+    for finding in examine():
+        findings.append(finding)
+        if not as_json:
             state = "missing" if finding.state == "optional" else finding.state
             show_finding(f"{state:7}", finding.name, finding.message)
+    if as_json:
+        print(json.dumps([finding._asdict() for finding in findings]))
     if any(finding.state == "broken" for finding in findings):
         raise typer.Exit(1)
 
 
-def examine() -> list[Finding]:
-    """All findings, the basics first."""
+def examine() -> Iterator[Finding]:
+    """All findings, the basics first, each as soon as it is known."""
     basics: dict[str, Callable[[], str]] = {
         "python": lambda: f"{platform.python_version()} at {sys.executable}",
         "machine": lambda: f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "compiled code": lambda: (
-            f"numba {import_module('numba').__version__}; the first use compiles for about a "
-            "minute, then it is cached"
+            f"numba {import_module('numba').__version__}; the first use of the solver, which comes "
+            "next, compiles it for a minute or two; later uses are quick"
         ),
         "solver": solver,
         "temporary files": temporary_files,
     }
-    return [*(look(name, found) for name, found in basics.items()), *map(package, EXTRAS)]
+    yield from (look(name, found) for name, found in basics.items())
+    yield sandbox()
+    yield from map(package, EXTRAS)
+    yield look("gpu", gpu)
 
 
 def look(name: str, examination: Callable[[], str]) -> Finding:
@@ -97,6 +102,26 @@ def temporary_files() -> str:
     with tempfile.NamedTemporaryFile() as file:
         file.write(b"x")
     return f"{Path(tempfile.gettempdir())} is writable"
+
+
+def sandbox() -> Finding:
+    from coevolve.core.errors import UserError
+    from coevolve.sandbox.run import run
+
+    try:
+        run(["true"])
+    except UserError as error:
+        return Finding("sandbox", "optional", f"for the domains code and swe: {error}")
+    return Finding("sandbox", "ok", "runs a program")
+
+
+def gpu() -> str:
+    if find_spec("torch") is None:
+        return "not looked for: torch is missing"
+    import torch
+
+    names = (torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+    return ", ".join(names) or "none that torch can use, so local models run on the CPU"
 
 
 def package(name: str) -> Finding:

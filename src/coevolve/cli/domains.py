@@ -9,8 +9,8 @@ from coevolve.core.errors import UserError
 
 
 def domains(
-    name: Annotated[str, typer.Argument(help="A domain, for its knobs in full.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
+    name: Annotated[str, typer.Argument(help="The domain to describe.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
     """List the domains, or describe one: knobs, failure classes, styles, scripted policies."""
     from coevolve.cli.show import out
@@ -41,12 +41,12 @@ def domains(
         print(json.dumps(facts))
         return
     out.print(f"[bold]{domain.name}[/]: {domain.summary}\n\n[bold]knobs[/]", highlight=False)
-    print(domain.space.defaults().describe())
+    print(domain.space.defaults().describe() or "none")
     for title, meanings in (("failures", domain.failures), ("components", domain.components)):
         out.print(f"\n[bold]{title}[/]")
         print("\n".join(f"- {key}: {meaning}" for key, meaning in meanings.items()))
     for title in ("styles", "policies", "suites"):
-        out.print(f"\n[bold]{title}[/]: {', '.join(facts[title])}", highlight=False)
+        out.print(f"\n[bold]{title}[/]: {', '.join(facts[title]) or 'none'}", highlight=False)
 
 
 def summary_of(name: str) -> str:

@@ -21,22 +21,23 @@ def evaluate(
         typer.Option(
             "--policy",
             "-p",
-            help="Repeatable: a script of the domain, all for all of them, pocket, smollm2, "
+            help="Repeatable. A script of the domain, all (all scripts), pocket, smollm2, "
             f"{choice.OTHERS}.",
         ),
     ] = None,
-    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
+    domain: Annotated[str, typer.Option("--domain", "-d", help="See `coevolve domains`.")] = "lake",
     suite: Annotated[str, typer.Option(help="A frozen suite of the domain.")] = "",
     tasks: Annotated[
         Path | None,
-        typer.Option(help="A JSONL file of tasks, or hf:NAME:CONFIGURATION:SPLIT, not a suite."),
+        typer.Option(help="Tasks from a JSONL file, or from hf:NAME:CONFIGURATION:SPLIT."),
     ] = None,
     split: Annotated[
-        str, typer.Option(help="train, dev or gate: fresh tasks of it, or those of --tasks.")
+        str,
+        typer.Option(help="train, dev or gate: fresh tasks of this split, or those in --tasks."),
     ] = "",
     count: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Tasks of the split; {choice.COUNT} if not given."),
+        typer.Option(min=1, help=f"How many tasks of the split. Default: {choice.COUNT}."),
     ] = None,
     knob: choice.KnobValues = None,
     samples: choice.Samples = 1,
@@ -45,24 +46,24 @@ def evaluate(
     style: choice.Style = "",
     seed: choice.Seed = 0,
     device: choice.Device = "",
-    limit: Annotated[int, typer.Option(min=0, help="Only the first so many tasks; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first N tasks; 0: all.")] = 0,
     batch: Annotated[
-        int, typer.Option(min=1, help="Attempts asked for at once, and in one file of the output.")
+        int, typer.Option(min=1, help="Attempts to draw at once, and to store in one file.")
     ] = 64,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="Keep the rollouts in this folder; the same command goes on where it ended.",
+            help="Store the rollouts in this folder. After a kill, the same command continues.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
     heatmap: Annotated[
-        Path | None, typer.Option(help="Write the rates by bucket as a PNG picture.")
+        Path | None, typer.Option(help="Draw the rates by label into a PNG file.")
     ] = None,
 ) -> None:
-    """Measure policies: valid and optimal rate by bucket and pass@k, with 95 % intervals.
+    """Measure policies: valid and optimal rates by label, and pass@k, with 95 % intervals.
 
     Examples: coevolve evaluate -p oracle --json;  coevolve evaluate -p all --heatmap rates.png
 

@@ -9,12 +9,11 @@ PLAN = "tree"
 
 
 def evolve(plan: str = PLAN, *options: Any, **named: Any) -> None:
-    """Grow a tree of versions: diagnose, change one factor of the harness, backtest it, train,
-    judge, and learn from it.
+    """Grow a tree of versions: diagnose, change one factor of the harness, backtest, train, judge.
 
     A version is kept if it is better than its parent beyond noise and no diagnostic says that it
-    cheats; the tree ends with the untrained policy if no version is better than that. It is
-    `coevolve run` with the plan `tree`, which is on the lake; tree-math and tree-code are others.
+    cheats. If no version is better than the untrained policy, the tree ends with that. This is
+    `coevolve run` with the plan `tree`, which is on the lake. Others are tree-math and tree-code.
     """
     run(plan, *options, **named)
 

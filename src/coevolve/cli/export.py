@@ -39,7 +39,7 @@ class Form(StrEnum):
 def export(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
     output: Annotated[
-        Path | None, typer.Argument(help="A folder that is made; not for trackio.")
+        Path | None, typer.Argument(help="The new folder to write; not for trackio.")
     ] = None,
     form: Annotated[
         Form,
@@ -50,9 +50,9 @@ def export(
 ) -> None:
     """Write a run for other programs.
 
-    csv, json: versions with what they changed and came to, and every metric of every step. data:
-    the rollouts of train and dev as a folder that `datasets.load_dataset` reads. trackio: curves of
-    all versions, into trackio's own project.
+    csv and json give the versions with their changes and results, and every metric of every step.
+    data gives the rollouts of train and dev, as a folder that `datasets.load_dataset` reads.
+    trackio writes the curves of all versions into a trackio project.
 
     Examples: coevolve export runs/rounds table
 

@@ -10,11 +10,13 @@ from coevolve.cli.run import AsJson
 
 def final(
     folder: Annotated[Path, typer.Argument(help="Folder of a run that has ended.")],
-    tasks: Annotated[int, typer.Option(min=8, help="Test tasks.")] = 1_000,
+    tasks: Annotated[int, typer.Option(min=8, help="How many test tasks.")] = 1_000,
     as_json: AsJson = False,
 ) -> None:
-    """Open the test split, once: the first policy of a run, version 0 and the last on tasks that
-    decided nothing. What is found is recorded, and every later call shows the same.
+    """Measure a run on the test split, once.
+
+    The untrained policy, version 0 and the last policy answer tasks that no decision has used. The
+    result is recorded, and every later call shows the same.
     """
     from coevolve.cli.show import notes, out
     from coevolve.start import final as open_test

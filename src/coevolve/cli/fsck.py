@@ -10,14 +10,16 @@ from coevolve.core.errors import UserError
 
 
 def fsck(folder: Run, as_json: AsJson = False) -> None:
-    """Check all of a run's folder: the chain of events, payloads, evidence, checkpoints, copies.
-    Names what is damaged and the command that makes it again; the exit code is 1 if anything is.
+    """Check the folder of a run for damage.
+
+    This checks the chain of events, payloads, evidence, checkpoints and copies. It names what is
+    damaged and the command that makes it again. The exit code is 1 if anything is damaged.
     """
     from coevolve.cli.show import visible
     from coevolve.store.fsck import fsck as check
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
     found = check(folder.resolve())
     if as_json:
         faults = [one._asdict() for one in found.faults]

@@ -18,24 +18,25 @@ WIDE = 140
 
 def gallery(
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Repeatable; a scenario by name.")
+        list[str] | None, typer.Option("--only", help="Only this scenario; repeatable.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the runs are kept; run once, then read.")
+        Path,
+        typer.Option("--output", "-o", help="Folder of the runs. Finished ones are not run again."),
     ] = Path("runs/gallery"),
     diagnostics: Annotated[
         bool,
         typer.Option(
-            help="Whether diagnostics may block a version; without them the clean room has to do.",
+            help="Let diagnostics block a version. Without them only the clean room can.",
         ),
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Run the rogues' gallery: patches with a fault that raises a score, and patches that help.
+    """Test the loop with patches that only seem to help, and with patches that do.
 
-    Each is put through the loop as `coevolve evolve` runs it, with real rollouts, and through one
-    that keeps whatever raised its score. Exit code 1 if we keep a fault or refuse a gain. The runs
-    stay in the output folder: `coevolve diagnose runs/gallery/NAME` says why.
+    Each goes through the loop of `coevolve evolve`, with real rollouts, and through a loop that
+    keeps whatever raised its score. The exit code is 1 if coevolve keeps a fault or refuses a gain.
+    The runs stay in the output folder: `coevolve diagnose runs/gallery/NAME` says why.
 
     Example: coevolve gallery --only contamination
     """

@@ -10,13 +10,14 @@ from coevolve.cli.run import AsJson
 
 
 def list(
-    folder: Annotated[Path, typer.Argument(help="Where runs are looked for, also deeper.")] = Path(
+    folder: Annotated[Path, typer.Argument(help="Folder to search, with its subfolders.")] = Path(
         "runs"
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Every run in a folder: its state, how many versions were kept, and what it has gained on the
-    gate over the policy that it began with. Those that need somebody come first, then the newest.
+    """List all runs: state, versions kept, and the gain on the gate over the untrained policy.
+
+    Runs that need somebody come first, then the newest.
     """
     from rich.table import Table
     from rich.text import Text

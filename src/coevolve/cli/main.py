@@ -30,27 +30,19 @@ app = typer.Typer(
 
 Start here:
 
-  coevolve run                                             rounds: train, judge, redesign the tasks
+coevolve doctor                   check this machine
 
-  coevolve evolve                                          a tree: change the harness, keep gains
+coevolve ask --policy pocket      see one task and an answer
 
-  coevolve tasks generate --count 3 --output tasks.jsonl   make certified tasks
+coevolve run                      rounds: train, judge, redesign tasks
 
-  coevolve tasks show tasks.jsonl                          look at them
+coevolve evolve                   a tree: change the harness
 
-  coevolve evaluate --policy greedy                        measure a policy on the benchmark
+coevolve serve runs               watch runs in a browser
 
-  coevolve ask --policy pocket                             look at one task and its answer
+coevolve new-domain mine          start a domain of your own
 
-  coevolve train grpo --policy pocket                      train a small model on two cores
-
-  coevolve compare main --dry-run                          engineers side by side, over seeds
-
-  coevolve serve runs                                      look at runs in a browser
-
-  coevolve check lake                                      put a domain through its paces
-
-  coevolve new-domain mine                                 begin a domain of your own
+coevolve COMMAND --help           options and examples
 """,
 )
 for name in COMMANDS:
@@ -71,7 +63,8 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Options of every command."""

@@ -83,21 +83,21 @@ def judge(row, answer):
 def new_domain(
     name: Annotated[str, typer.Argument(help="Lower-case letters, digits and underscores.")],
     turns: Annotated[
-        bool, typer.Option("--turns", help="Tasks that are played in several turns.")
+        bool, typer.Option("--turns", help="Write a domain with tasks of several turns.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="For a data set (JSONL, JSON, CSV, Parquet): a judge of your own."),
+        typer.Option(help="Write a judge for this data set (JSONL, JSON, CSV, Parquet)."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new folder; NAME if not given.")
+        Path | None, typer.Option("--output", "-o", help="The new folder. Default: NAME.")
     ] = None,
 ) -> None:
-    """Write a small domain that works, with its test and a plan, to be changed into your own.
+    """Write a small working domain, with a test and a plan, for you to change.
 
     Then: pip install -e NAME;  coevolve check NAME;  coevolve run NAME/plan.toml
 
-    With --data there is nothing to install: a file with the judge, and a plan that uses it.
+    With --data you get a file with the judge and a plan that uses it. Nothing needs installing.
 
     Examples: coevolve new-domain mine;  coevolve new-domain mine --turns
 

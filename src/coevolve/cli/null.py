@@ -14,33 +14,41 @@ if TYPE_CHECKING:
 
 
 def null(
-    domain: Annotated[str, typer.Option("--domain", "-d")] = "lake",
-    policy: Annotated[str, typer.Option("--policy", "-p", help="Who answers.")] = "pocket",
-    patches: Annotated[int, typer.Option(min=1, help="No-op patches, and planted gains.")] = 200,
-    tasks: Annotated[int, typer.Option(min=8, help="Gate tasks of an evaluation.")] = 500,
-    samples: Annotated[int, typer.Option(min=1, help="Answers to each task.")] = 4,
-    gain: Annotated[float, typer.Option(min=0, max=1, help="That is planted.")] = 0.03,
-    temperature: Annotated[float, typer.Option(min=0.01, help="Answers are drawn.")] = 1.0,
+    domain: Annotated[str, typer.Option("--domain", "-d", help="See `coevolve domains`.")] = "lake",
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="The policy that answers.")
+    ] = "pocket",
+    patches: Annotated[int, typer.Option(min=1, help="How many patches of each kind.")] = 200,
+    tasks: Annotated[int, typer.Option(min=8, help="Gate tasks per evaluation.")] = 500,
+    samples: Annotated[int, typer.Option(min=1, help="Answers per task.")] = 4,
+    gain: Annotated[float, typer.Option(min=0, max=1, help="The gain to plant.")] = 0.03,
+    temperature: Annotated[float, typer.Option(min=0.01, help="Temperature of the answers.")] = 1.0,
     max_tokens: Annotated[int, typer.Option(min=1)] = 128,
     trainings: Annotated[
         int,
-        typer.Option(min=0, help="Train the plan's first version with so many seeds; deal these."),
+        typer.Option(
+            min=0, help="Train the plan's first version with this many seeds, and resample those."
+        ),
     ] = 0,
-    plan: Annotated[str, typer.Option(help="Of these trainings: a preset or a file.")] = "tree",
+    plan: Annotated[
+        str, typer.Option(help="Plan of these trainings: a preset or a file.")
+    ] = "tree",
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder of these trainings; begun before, it goes on."),
+        typer.Option(
+            "--output", "-o", help="Folder of these trainings. After a kill, they continue."
+        ),
     ] = Path("runs/null"),
-    at_once: Annotated[int, typer.Option(min=1, help="Trainings side by side.")] = 1,
+    at_once: Annotated[int, typer.Option(min=1, help="Trainings that run side by side.")] = 1,
     seed: int = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Put patches that do nothing through the gate, and as many with a gain that was planted.
+    """Test the gate with patches that do nothing, and with as many that have a planted gain.
 
-    Answers are real: the policy answers every gate task many times, and each trial deals these
-    answers out anew as parent and child. With --trainings the same harness is trained with many
-    seeds, and parent, child and twins are dealt from these trainings: the chance of training counts
-    then, too.
+    The answers are real: the policy answers every gate task many times, and each trial assigns
+    these answers at random to parent and child. With --trainings, one harness is trained with many
+    seeds, and parent, child and twins are drawn from these trainings. Then the chance of training
+    counts, too.
 
     Examples: coevolve null --policy pocket --tasks 500 --samples 4 --gain 0.03
 

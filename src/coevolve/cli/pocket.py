@@ -64,13 +64,14 @@ def demonstrations(
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Tasks to solve.")] = 400_000,
     lessons: Annotated[
-        int, typer.Option(min=0, help="Lessons in engineering beside them.")
+        int, typer.Option(min=0, help="How many lessons in engineering to add.")
     ] = 60_000,
     seed: Annotated[int, typer.Option(help="Same seed, same demonstrations.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
 ) -> None:
-    """Make what the pocket policy learns from: tasks of the train split with optimal plans, and
-    lessons in engineering with their best designs.
+    """Make the data that the pocket policy learns from.
+
+    These are train tasks with optimal plans, and lessons in engineering with their best designs.
 
     The default takes 25 minutes on two cores. Example: coevolve pocket demonstrations -o demos.npz
     """
@@ -88,20 +89,28 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model folder to write.")],
     demonstrations: Annotated[
         Path | None,
-        typer.Option(help="A file of `coevolve pocket demonstrations`; made anew if not given."),
+        typer.Option(help="A file from `coevolve pocket demonstrations`. Default: made now."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of weights, batches and new demonstrations.")] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="More steps, a better policy.")] = 1200,
+    seed: Annotated[int, typer.Option(help="Seed of weights, batches and new demonstrations.")] = 0,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Training steps; more make a better policy.")
+    ] = 1200,
     batch: Annotated[int, typer.Option(min=1, help="Demonstrations per step.")] = 1024,
-    learning_rate: Annotated[float, typer.Option(help="At its peak, after 200 steps.")] = 2.5e-3,
-    final_rate: Annotated[float, typer.Option(help="Share of it left at the last step.")] = 0.1,
+    learning_rate: Annotated[
+        float, typer.Option(help="The peak, reached after 200 steps.")
+    ] = 2.5e-3,
+    final_rate: Annotated[
+        float, typer.Option(help="Share of the peak that is left at the last step.")
+    ] = 0.1,
     width: Annotated[int, typer.Option(help="Numbers per token; a multiple of 32.")] = 160,
     layers: Annotated[int, typer.Option(min=1)] = 4,
     snapshot: Annotated[
         list[int] | None,
-        typer.Option(help="STEP, repeatable: also keep the model of then, in OUTPUT-stepSTEP."),
+        typer.Option(help="Also keep the model after this step, in OUTPUT-stepSTEP; repeatable."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a model folder.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing model folder.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a pocket policy from scratch and write it as a transformers folder.
@@ -139,11 +148,13 @@ def build(
 
 @app.command()
 def measure(
-    folder: Annotated[Path | None, typer.Argument(help="A model folder; the shipped one.")] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Dev tasks.")] = 2_000,
+    folder: Annotated[
+        Path | None, typer.Argument(help="A model folder. Default: the included one.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many dev tasks.")] = 2_000,
     seed: Annotated[int, typer.Option()] = 0,
 ) -> None:
-    """Measure a pocket policy on the dev split, 2 to 5 agents alike, and write its rates.json."""
+    """Measure a pocket policy on the dev split, with 2 to 5 agents, and write its rates.json."""
     from coevolve.cli.show import notes
     from coevolve.pocket import folder as shipped
     from coevolve.pocket.rates import measure as rates
@@ -162,7 +173,7 @@ def measure(
 
 @app.command()
 def info(as_json: AsJson = False) -> None:
-    """Say what the shipped pocket policy is: how it was built, and what it was measured to do."""
+    """Show how the included pocket policy was built, and how it was measured."""
     from coevolve import pocket
 
     folder = pocket.folder()
@@ -172,7 +183,7 @@ def info(as_json: AsJson = False) -> None:
         try:
             facts[name] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
         except ValueError as error:
-            raise UserError(f"{path} is not JSON ({error}); install the package anew") from None
+            raise UserError(f"{path} is not JSON ({error}); install the package again") from None
     if as_json:
         print(json.dumps(facts))
         return

@@ -10,17 +10,17 @@ import typer
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File; RUN/report.html if not given.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: RUN/report.html.")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the numbers as one JSON object, too.")
+        bool, typer.Option("--json", help="Also print the numbers as one JSON object.")
     ] = False,
 ) -> None:
-    """Write a report: what was learned, every decision with its numbers, boards before and after.
+    """Write an HTML report: what was learned, every decision, boards before and after.
 
-    One file with everything in it, which loads nothing. Of a run that is unfinished or damaged it
-    shows what is there and says what is not.
+    The report is one file that loads nothing else. If a run is unfinished or damaged, it shows what
+    is there and says what is missing.
     """
     from coevolve.cli.show import notes
     from coevolve.dashboard.report import write_report

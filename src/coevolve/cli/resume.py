@@ -18,14 +18,15 @@ def resume(
             "--versions",
             "--rounds",
             min=1,
-            help="How many it is to have in all: more than planned.",
+            help="Total number of versions, if more than planned.",
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Of each version that is not trained yet.")
+        int | None,
+        typer.Option(min=1, help="Training steps of each version that is not trained yet."),
     ] = None,
     retrain: Annotated[
-        bool, typer.Option("--retrain", help="First train checkpoints again that are gone.")
+        bool, typer.Option("--retrain", help="First train missing checkpoints again.")
     ] = False,
     at_once: AtOnce = 1,
     ray: Ray = "",
@@ -33,8 +34,7 @@ def resume(
     gpus: Gpus = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was broken off, or give one that is done more versions, or the next
-    ones more steps.
+    """Continue a run that was interrupted, or give a run more versions or more steps.
 
     Examples: coevolve resume runs/rounds
 

@@ -5,5 +5,5 @@ from coevolve.cli.resume import Run
 
 
 def revise(folder: Run, note: Note, question: Question = None) -> None:
-    """Send a proposal back to the engineer, with a note that it is shown."""
+    """Send a proposal back to the engineer, with a note."""
     decide(folder, "revise", note, question)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 PLAN = "rounds"
 """What runs when no plan is named."""
 
-AtOnce = Annotated[int, typer.Option(min=1, help="Versions that train side by side, in processes.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="How many versions train side by side.")]
 Ray = Annotated[
     str,
     typer.Option(
-        help="Address of a Ray cluster, auto, or local: versions train there, each with the "
-        "[cluster] workers of the plan."
+        help="Train versions on this Ray cluster: an address, auto, or local. Each version gets "
+        "the plan's cluster.workers."
     ),
 ]
-Cpus = Annotated[float, typer.Option(min=0, help="CPUs that a version asks Ray for.")]
-Gpus = Annotated[float, typer.Option(min=0, help="GPUs that a version asks Ray for.")]
+Cpus = Annotated[float, typer.Option(min=0, help="CPUs per version on Ray.")]
+Gpus = Annotated[float, typer.Option(min=0, help="GPUs per version on Ray.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 
 
@@ -37,33 +37,35 @@ def run(
         str, typer.Argument(metavar="PLAN", help="The name of a preset, or a TOML file.")
     ] = PLAN,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder; runs/NAME if not given.")
+        Path | None, typer.Option("--output", "-o", help="Folder to write to. Default: runs/NAME.")
     ] = None,
     domain: Annotated[
         str | None,
-        typer.Option("--domain", "-d", help="Instead of the plan's, whose knobs are dropped then."),
+        typer.Option("--domain", "-d", help="Replaces the plan's domain and knobs."),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", "-p", help="What training starts from, instead of the plan's."),
+        typer.Option("--policy", "-p", help="The model to train. Replaces the plan's."),
     ] = None,
     engineer: Annotated[
         list[str] | None,
-        typer.Option("--engineer", "-e", help="Repeatable; who proposes, by preference."),
+        typer.Option(
+            "--engineer", "-e", help="Who proposes changes; repeatable, the preferred one first."
+        ),
     ] = None,
     versions: Annotated[
         int | None,
         typer.Option(
-            "--versions", "--rounds", min=1, help="How many are trained, the first included."
+            "--versions", "--rounds", min=1, help="How many versions to train, including version 0."
         ),
     ] = None,
     width: Annotated[
-        int | None, typer.Option(min=1, help="How many grow from one parent at the same time.")
+        int | None, typer.Option(min=1, help="How many versions grow from one parent at a time.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead of the plan's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Replaces the plan's seed.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help="NAME=VALUE, repeatable: any other setting of the plan."),
+        typer.Option("--set", "-s", help="NAME=VALUE for any setting of the plan; repeatable."),
     ] = None,
     at_once: AtOnce = 1,
     ray: Ray = "",
@@ -72,20 +74,20 @@ def run(
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Only print the whole plan, and where each value comes from."
+            "--explain", help="Only print the whole plan and where each value comes from."
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a plan: train, measure and judge versions; between them engineers change one thing.
+    """Run a plan: train and judge versions, with one change by an engineer between them.
 
-    Presets: rounds (the checkpoint redesigns its training tasks), tree, tree-math, tree-code (the
-    training harness evolves). Killed, a run goes on with the same command, or with `coevolve resume
-    FOLDER`.
+    Presets: in rounds, the checkpoint redesigns its training tasks. In tree, tree-math and
+    tree-code, the training harness evolves. After a kill, the same command continues the run, and
+    so does `coevolve resume FOLDER`.
 
-    Engineers: rules (skills; no model needed), for knobs alone aim, fixed, random, uniform,
-    learnability, bandit, ceiling, target, frontier; policy (the checkpoint itself), base (the
-    untrained one), smollm2, or http://HOST/v1#MODEL.
+    Engineers: rules (follows skills; needs no model); for knobs alone aim, fixed, random, uniform,
+    learnability, bandit, ceiling, target, frontier; as models policy (the checkpoint itself), base
+    (the untrained policy), smollm2, or http://HOST/v1#MODEL.
 
     Examples: coevolve run
 
@@ -219,7 +221,7 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
         out.print(f"ends with: {name}, {policy}", **PLAIN)
     folder = run.ledger.folder
     out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
-    out.print(f"on tasks that decided nothing: coevolve final {folder}", **PLAIN)
+    out.print(f"measure it on unused tasks: coevolve final {folder}", **PLAIN)
 
 
 def facts_of(lineage: "Lineage", policy: str) -> dict[str, Any]:

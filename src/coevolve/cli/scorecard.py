@@ -17,7 +17,7 @@ def scorecard(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Predictions of backtests beside what training made of them, by layer of factors."""
+    """Compare the predictions of backtests with what training showed."""
     from coevolve.backtests.scorecard import scorecard as read
     from coevolve.cli.show import out
     from coevolve.store.ledger import Ledger

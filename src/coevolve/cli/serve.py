@@ -21,15 +21,15 @@ def serve(
         Path, typer.Argument(metavar="[RUNS_FOLDER]", help="Folder that holds runs.")
     ] = Path("runs"),
     host: Annotated[
-        str, typer.Option(help="Address to listen at; others than this machine's need a token.")
+        str, typer.Option(help="Address to listen at. Any other than this machine's needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8642,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8642,
     show: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
-    """Look at runs in a browser, live, and answer those that wait for a person.
+    """Watch runs in a browser, and answer runs that wait for a person.
 
-    Only this machine can reach it. At any other --host a token is needed, which is read from
-    COEVOLVE_TOKEN or made up and printed. Nothing is loaded from elsewhere.
+    Only this machine can reach the server. Any other --host needs a token, which is read from
+    COEVOLVE_TOKEN, or generated and printed. Pages load nothing from elsewhere.
     """
     from coevolve.core.server import listen
     from coevolve.core.server import serve as served

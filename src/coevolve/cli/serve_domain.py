@@ -10,14 +10,14 @@ from coevolve.core.errors import UserError
 def serve_domain(
     domain: Annotated[str, typer.Argument(help="Name of a domain.")],
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8000,
-    sessions: Annotated[int, typer.Option(min=1, help="Most episodes at a time.")] = 64,
-    memory_mb: Annotated[int, typer.Option(min=1, help="Declared: memory of the server.")] = 4_096,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
+    sessions: Annotated[int, typer.Option(min=1, help="Most episodes at the same time.")] = 64,
+    memory_mb: Annotated[int, typer.Option(min=1, help="Memory that the server declares.")] = 4_096,
     episode_timeout_s: Annotated[
-        float, typer.Option(min=0.1, help="Declared: most seconds of an episode.")
+        float, typer.Option(min=0.1, help="Most seconds of an episode that the server declares.")
     ] = 60.0,
 ) -> None:
-    """Serve a domain as an OpenEnv environment, until interrupted.
+    """Serve a domain as an OpenEnv environment, until you stop it.
 
     A reset takes `seed`, `split`, `knobs` and `style`; the verdict stands in the last observation.
     Whoever knows COEVOLVE_ORACLE_TOKEN, if it is set, may also ask for the scripts' answers.

@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Skills: when to change what, and where that held or failed.
+    help="""Manage skills: when to change what, and where that held or failed.
 
-Those that come with the program, and over them the files of a folder.
+Built-in skills come with the program. Files in a folder add more, or replace them.
 
 Example: coevolve skills list --domain lake
 """,
 )
 
 Folder = Annotated[
-    Path, typer.Option("--folder", "-f", help="Where skills are kept that runs share.")
+    Path, typer.Option("--folder", "-f", help="Folder of the skills that runs share.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 SHARED = Path("runs/skills")
 
 
 @app.command("list")
 def list_skills(
-    domain: Annotated[str, typer.Option(help="Only what is offered to this domain.")] = "",
-    factor: Annotated[str, typer.Option(help="Only what changes this factor.")] = "",
+    domain: Annotated[str, typer.Option(help="Only skills for this domain.")] = "",
+    factor: Annotated[str, typer.Option(help="Only skills that change this factor.")] = "",
     folder: Folder = SHARED,
     as_json: AsJson = False,
 ) -> None:
-    """All skills with their record, the best first.
+    """List all skills with their record, the best first.
 
     coevolve skills list;  coevolve skills list --domain math --factor reward
     """
@@ -77,11 +77,11 @@ def list_skills(
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="As `coevolve skills list` names it.")],
+    name: Annotated[str, typer.Argument(help="A name from `coevolve skills list`.")],
     folder: Folder = SHARED,
     as_json: AsJson = False,
 ) -> None:
-    """One skill as its file says it, with all its trials.
+    """Show one skill with all its trials.
 
     coevolve skills show finer_reward
     """
@@ -94,15 +94,15 @@ def show(
 @app.command("export")
 def export_skills(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Skills; all that have a record if none is named.")
+        list[str] | None, typer.Argument(help="Names of skills. Default: all that have a record.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file; standard output if not given.")
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
     folder: Folder = SHARED,
     as_json: AsJson = False,
 ) -> None:
-    """Skills as one TOML file, to be taken in elsewhere.
+    """Write skills as one TOML file, to import elsewhere.
 
     coevolve skills export -o ours.toml;  coevolve skills export finer_reward
     """
@@ -126,13 +126,13 @@ def export_skills(
 
 @app.command("import")
 def import_skills(
-    files: Annotated[list[Path], typer.Argument(help="TOML files of `coevolve skills export`.")],
+    files: Annotated[list[Path], typer.Argument(help="TOML files from `coevolve skills export`.")],
     folder: Folder = SHARED,
     as_json: AsJson = False,
 ) -> None:
-    """Take in skills; trials of a skill that is known already are added to its own.
+    """Import skills. If a skill is already known, only its trials are added.
 
-    No engineer hears of them until `coevolve skills accept`, or until they have held here.
+    No engineer sees them until `coevolve skills accept`, or until they have held here.
 
     coevolve skills import ours.toml
     """
@@ -169,11 +169,11 @@ def import_skills(
 
 @app.command()
 def accept(
-    names: Annotated[list[str], typer.Argument(help="Skills that were imported.")],
+    names: Annotated[list[str], typer.Argument(help="Names of imported skills.")],
     folder: Folder = SHARED,
     as_json: AsJson = False,
 ) -> None:
-    """Let engineers hear of imported skills, and let their trials count.
+    """Let engineers use imported skills, and let their trials count.
 
     coevolve skills accept finer_reward
     """
@@ -212,7 +212,7 @@ def opened(folder: Path) -> "SkillLibrary":
     from coevolve.engineers.library import SkillLibrary
 
     if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is no folder; skills are kept as files in one")
+        raise UserError(f"{folder} is not a folder; skills are kept as files in one")
     return SkillLibrary(folder)
 
 

@@ -14,21 +14,23 @@ RARELY, NEARLY = 0.02, 0.95
 
 
 def small_policy(
-    domain: Annotated[str, typer.Option("--domain", "-d", help="Any that has solutions.")],
+    domain: Annotated[str, typer.Option("--domain", "-d", help="Any domain that has solutions.")],
     runs: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder that it is kept in, below small/.")
+        Path, typer.Option("--output", "-o", help="Write the model below small/ in this folder.")
     ] = Path("runs"),
     knob: choice.KnobValues = None,
-    steps: Annotated[int, typer.Option(min=1, help="Of teaching, with 32 solutions each.")] = 300,
+    steps: Annotated[
+        int, typer.Option(min=1, help="Teaching steps, with 32 solutions each.")
+    ] = 300,
     style: choice.Style = "",
     seed: choice.Seed = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Make a tiny model for a domain and teach it solutions, so that a first run needs no GPU.
+    """Make a tiny model for a domain and teach it, so that a first run needs no GPU.
 
-    A Llama with about 200,000 weights and a vocabulary of the domain's own phrases. It learns from
-    solved tasks of the train split, then answers 200 dev tasks. `coevolve run -p small` makes the
-    same, and a second command with the same settings finds it.
+    The model is a Llama with about 200,000 weights and a vocabulary of the domain's own phrases. It
+    learns from solved tasks of the train split, then answers 200 dev tasks. `coevolve run -p small`
+    makes the same model. A second command with the same settings uses the first one's model.
 
     Examples: coevolve small-policy -d math -k digits=1
 

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from coevolve.dashboard.answers import Answers
     from coevolve.store.ledger import Ledger
 
-TALLIES = ("seconds", "phases", "counts")
-"""Facts about a run that are numbers by name."""
+COUNTED = ("phases", "counts")
+"""Facts about a run that are for scripts only."""
 UNFINISHED = {"broken off": "", "failed": "", "waiting": "nobody runs it: answer, then "}
 """States in which a run without a process needs one, and what comes first."""
 
 
 def status(folder: Run, as_json: AsJson = False) -> None:
-    """Where a run stands: state, version, phase, what it gained, what is left, time by phase."""
+    """Show where a run stands: its state, what it gained, what is left, and time by phase."""
     from coevolve.cli.show import visible
     from coevolve.dashboard.facts import plain
     from coevolve.dashboard.web.folders import RunFolder
@@ -27,7 +27,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.store.ledger import Ledger
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is no folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
     with Ledger.open(folder, broken=True) as ledger:
         faults = ledger.faults()
         facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)
@@ -37,11 +37,11 @@ def status(folder: Run, as_json: AsJson = False) -> None:
         return
     for line in answers.lines if answers else ():
         print(visible(line))
-    for name, value in {**facts, **summary.lines()}.items():
-        words = (
-            ", ".join(f"{key} {n:.4g}" for key, n in value.items()) if name in TALLIES else value
-        )
-        print(f"{name:12} {'-' if words is None else words}")
+    seconds = [f"{key} {n:,.0f}" for key, n in facts["seconds"].items() if n >= 0.5]
+    lines = {**facts, "seconds": ", ".join(seconds) or None, **summary.lines()}
+    for name, value in lines.items():
+        if name not in COUNTED:
+            print(f"{name:12} {'-' if value is None else value}")
     for fault in faults:
         print(f"{'record':12} {fault}")
     if facts["process"] is None and facts["state"] in UNFINISHED:

@@ -15,7 +15,9 @@ app = typer.Typer(no_args_is_help=True, help="Make, show, solve and verify tasks
 
 DomainName = Annotated[str, typer.Option("--domain", "-d", help="See `coevolve domains`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
-TasksFile = Annotated[Path, typer.Argument(help="JSONL file of tasks or boards; - for stdin.")]
+TasksFile = Annotated[
+    Path, typer.Argument(help="A JSONL file of tasks or boards; - for standard input.")
+]
 
 
 def parse_changes(pairs: list[str]) -> dict[str, float]:
@@ -44,17 +46,18 @@ def generate(
     split: Annotated[str, typer.Option(help="train, dev, gate or test.")] = "train",
     knob: Annotated[
         list[str] | None,
-        typer.Option("--knob", "-k", help="NAME=VALUE, repeatable; `coevolve domains NAME` lists."),
+        typer.Option("--knob", "-k", help="NAME=VALUE, repeatable; see `coevolve domains NAME`."),
     ] = None,
     random_knobs: Annotated[
-        bool, typer.Option("--random-knobs", help="Draw the knobs at random from the seed.")
+        bool, typer.Option("--random-knobs", help="Use random knobs, by the seed.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A JSONL file; stdout if not given.")
+        Path | None,
+        typer.Option("--output", "-o", help="JSONL file to write. Default: standard output."),
     ] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes; 0 for one per core.")] = 0,
 ) -> None:
-    """Make certified tasks from knobs, as JSON lines.
+    """Make tasks with solutions from knobs, as JSON lines.
 
     Example: coevolve tasks generate -n 100 -k size8.data_ratio=1 -k agents4.share=1 -o t.jsonl
     """
@@ -80,17 +83,17 @@ def generate(
 def show(
     tasks: TasksFile,
     domain: Annotated[
-        str, typer.Option("--domain", "-d", help="If not given, the one that the file names.")
+        str, typer.Option("--domain", "-d", help="Default: the domain that the file names.")
     ] = "",
-    first: Annotated[int, typer.Option(min=1, help="How many to show.")] = 3,
-    plan: Annotated[bool, typer.Option(help="Show the optimal plan too.")] = True,
+    first: Annotated[int, typer.Option(min=1, help="How many tasks to show.")] = 3,
+    plan: Annotated[bool, typer.Option(help="Also show the optimal plan.")] = True,
     prompt: Annotated[bool, typer.Option("--prompt", help="Show what a policy sees.")] = False,
     style: Annotated[str, typer.Option(help="Prompt style.")] = "",
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the first task to this .svg or .gif file.")
+        Path | None, typer.Option(help="Draw the first task into this .svg or .gif file.")
     ] = None,
 ) -> None:
-    """Look at tasks: the board, the optimal plan, the prompt, a picture."""
+    """Show tasks: the board, the optimal plan, the prompt, a picture."""
     from itertools import islice
 
     from coevolve.cli.show import notes
@@ -119,14 +122,14 @@ def solve(
     domain: DomainName = "lake",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write those that are solved to this JSONL file."),
+        typer.Option("--output", "-o", help="Write the solved tasks to this JSONL file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve tasks or bare boards to optimality: id and sum of costs per line.
+    """Solve tasks or boards optimally, and print the id and cost of each.
 
-    A line that cannot be solved says why, and the exit code is 1. With -o, rows of other formats
-    that the domain reads become tasks, if their solutions hold.
+    If a line cannot be solved, the output says why, and the exit code is 1. With -o, rows of other
+    formats that the domain reads become tasks, if their solutions are right.
     """
     from contextlib import nullcontext
 
@@ -165,7 +168,7 @@ def verify(
     domain: DomainName = "lake",
     as_json: AsJson = False,
 ) -> None:
-    """Verify answers to tasks: id, valid, optimal, cost and failure per line."""
+    """Check answers to tasks, and print id, valid, optimal, cost and failure of each."""
     from coevolve.domains.capture import verify as judged
     from coevolve.domains.files import name_of, read_lines, read_tasks
     from coevolve.domains.registry import get_domain

@@ -54,14 +54,17 @@ def parse_recipe(words: list[str]) -> "Recipe":
 
 def train(
     kind: Annotated[
-        str, typer.Argument(help="grpo: reinforcement learning. warm: imitate the oracle first.")
+        str, typer.Argument(help="grpo: reinforcement learning. warm: imitate the oracle.")
     ] = "grpo",
     policy: Annotated[
         str, typer.Option("--policy", "-p", help="pocket, smollm2, a folder, or a hub id.")
     ] = "pocket",
-    domain: Annotated[str, typer.Option("--domain", "-d")] = DOMAIN,
+    domain: Annotated[str, typer.Option("--domain", "-d", help="See `coevolve domains`.")] = DOMAIN,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder of the stage; found again, it goes on.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder of the stage. After a kill, the same command continues."
+        ),
     ] = Path("runs/stage"),
     recipe: Annotated[
         list[str] | None,
@@ -69,14 +72,15 @@ def train(
     ] = None,
     knob: choice.KnobValues = None,
     tasks: Annotated[
-        Path | None, typer.Option(help="A JSONL file of tasks of the train split, not generated.")
+        Path | None,
+        typer.Option(help="Train tasks from this JSONL file, instead of generated ones."),
     ] = None,
     lessons: Annotated[
         float,
         typer.Option(min=0, max=0.99, help="Share of generated tasks that teach engineering."),
     ] = 0.0,
     style: Annotated[
-        str, typer.Option(help="Prompt style, or DOMAIN=STYLE,...; if not given, as it was taught.")
+        str, typer.Option(help="Prompt style, or DOMAIN=STYLE,.... Default: as it was taught.")
     ] = "",
     seed: Annotated[int, typer.Option(help="Same seed, same run.")] = 0,
     engine: Annotated[
@@ -84,37 +88,41 @@ def train(
     ] = "trl",
     device: choice.Device = "",
     processes: Annotated[
-        int, typer.Option(min=1, max=1_024, help="On this machine, through accelerate.")
+        int,
+        typer.Option(
+            min=1, max=1_024, help="Training processes on this machine, through accelerate."
+        ),
     ] = 1,
     workers: Annotated[
-        int, typer.Option(min=0, max=1_024, help="On the machines of a Ray cluster (--ray).")
+        int, typer.Option(min=0, max=1_024, help="Training processes on a Ray cluster (--ray).")
     ] = 0,
     ray: Annotated[
-        str, typer.Option(help="Address of a Ray cluster, auto, or local: workers train there.")
+        str, typer.Option(help="Train workers on this Ray cluster: an address, auto, or local.")
     ] = "",
-    cpus: Annotated[float, typer.Option(min=0.01, help="CPUs that a worker asks Ray for.")] = 1.0,
-    gpus: Annotated[
-        float, typer.Option(min=0, max=1, help="GPUs that a worker asks Ray for.")
-    ] = 0.0,
+    cpus: Annotated[float, typer.Option(min=0.01, help="CPUs per worker on Ray.")] = 1.0,
+    gpus: Annotated[float, typer.Option(min=0, max=1, help="GPUs per worker on Ray.")] = 0.0,
     sharding: Annotated[
         str,
         typer.Option(
-            help="none, full: each process holds a part of the weights; auto: from 1B on."
+            help="none; full: each process holds a part of the weights; auto: full from 1B on."
         ),
     ] = "auto",
     tracking: Annotated[
         str, typer.Option(help="none, trackio, tensorboard, wandb or mlflow.")
     ] = "none",
-    save_every: Annotated[int, typer.Option(min=0, help="Steps; 0: by stage and model.")] = 0,
+    save_every: Annotated[
+        int, typer.Option(min=0, help="Steps between checkpoints; 0: chosen by stage and model.")
+    ] = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Only show what is derived from the recipe, and why.")
+        bool,
+        typer.Option("--explain", help="Only show all training settings and the reasons for them."),
     ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Only reckon memory, disk and time: two steps are tried.")
+        bool, typer.Option("--plan", help="Only estimate memory, disk and time, and try two steps.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Train a policy on tasks of a domain: one stage, safe to kill and to run again.
+    """Train a policy on tasks of a domain. It is safe to kill, and to run again.
 
     Examples: coevolve train grpo -r steps=40 -r learning_rate=1e-4 -k agents3.share=1
 
@@ -124,7 +132,9 @@ def train(
 
       coevolve train warm -p smollm2 --lessons 0.2 --style cells,engineering=table
 
-    Fields of a recipe: `coevolve train --explain`. Afterwards: coevolve evaluate -p FOLDER/policy
+    All fields of a recipe: coevolve train --explain
+
+    Afterwards: coevolve evaluate -p FOLDER/policy
     """
     from coevolve.domains.registry import get_domain
     from coevolve.engines.base import Foresees, Stage

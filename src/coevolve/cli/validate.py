@@ -37,25 +37,29 @@ def validate(
     ],
     policy: Annotated[
         str,
-        typer.Option("--policy", "-p", help=f"Try it: a script, pocket, smollm2, {choice.OTHERS}."),
+        typer.Option(
+            "--policy", "-p", help=f"Try this policy: a script, pocket, smollm2, {choice.OTHERS}."
+        ),
     ] = "",
-    tasks: Annotated[int, typer.Option(min=4, help="That the policy is asked.")] = 64,
+    tasks: Annotated[int, typer.Option(min=4, help="How many tasks the policy tries.")] = 64,
     samples: Annotated[int, typer.Option("--samples", "-n", min=2, help="Attempts per task.")] = 8,
     max_tokens: choice.MaxTokens = 512,
     train: Annotated[
-        int, typer.Option(min=0, help="Train the policy for so many steps: does it climb?")
+        int, typer.Option(min=0, help="Also train the policy for this many steps: does it learn?")
     ] = 0,
     style: choice.Style = "",
     seed: choice.Seed = 0,
     device: choice.Device = "",
-    html: Annotated[Path | None, typer.Option(help="Write the report as a page, too.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the report as an HTML page.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")] = False,
 ) -> None:
-    """Is an environment any good? A verdict with reasons; the exit code is 1 where it is not fit.
+    """Judge whether an environment is good to train on. The exit code is 1 if it is not.
 
-    Does it keep its promises, does its verifier see what is wrong, can it be cheated, do splits
-    leak, how fast is it; with --policy, is there something to learn for it; with --train, does it
-    climb.
+    It asks: does the environment keep its promises, does its verifier notice wrong answers, can it
+    be cheated, do splits leak, how fast is it? With --policy: is there something to learn? With
+    --train: does the policy learn it?
 
     Examples: coevolve validate lake;  coevolve validate data:problems.jsonl -p Qwen/Qwen3-0.6B
 
