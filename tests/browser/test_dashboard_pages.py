@@ -166,7 +166,7 @@ def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
     page.wait_for_selector(".film svg animate, .film svg animateTransform", state="attached")
     assert "time step" in page.locator(".film svg title").first.text_content()
     page.click("#pause")
-    assert page.locator("#pause").inner_text() == "Play the films"
+    assert page.locator("#pause").inner_text() == "Play the animations"
     page.screenshot(path=SHOTS / "rollout-1280-light.png", full_page=True)
     page.locator("text=beside this").first.click()
     page.wait_for_selector(".films figure:nth-child(2) .film svg")

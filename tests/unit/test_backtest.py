@@ -100,7 +100,7 @@ def choose(run: Run, incumbent: Rates, challenger: Rates, **rule: float) -> str:
 
 def test_without_a_proposal_that_is_what_is_said(run: Run) -> None:
     found, asked = chosen(run, [], {})
-    assert (found.words, found.tried, asked) == ("nothing else to try", (), [])
+    assert (found.words, found.tried, asked) == ("no engineer has anything to try", (), [])
 
 
 def test_more_signal_wins(run: Run) -> None:

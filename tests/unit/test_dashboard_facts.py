@@ -191,7 +191,7 @@ def test_a_version_that_was_trained_on_changed_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", backtest=backtest)
     run_loop(run)
     facts = facts_of(tmp_path / "run")
-    assert [one.changed for one in facts.versions[1:]] == ["nothing: trained on"] * 2
+    assert [one.changed for one in facts.versions[1:]] == ["no change: more training"] * 2
     assert [one.knobs for one in facts.versions] == [(), (), ()]
     assert not any(any(one.changed) for f in facts.levels.families for one in f.levels)
     ((tried, version, _),) = facts.generations[0].tried

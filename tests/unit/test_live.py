@@ -66,7 +66,7 @@ def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
     for words in ("test: frontier on lake", "version 0 · training · 0 of 2 versions judged",
                   "step 2/8", "valid 62%",
                   "dead groups 25%", "2,000 tokens/s", "stage 0:30 left", "run at least",
-                  "training; nothing: the start"):  # fmt: skip
+                  "training; no change: the start"):  # fmt: skip
         assert words in first
     assert "reverted" in written(where)
     assert view.where() == "done"

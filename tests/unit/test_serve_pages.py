@@ -203,7 +203,7 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
     assert [one["version"]["parent"] for one in nodes] == [None, 0, 0]
     assert [one["version"]["verdict"] for one in nodes] == ["kept", "reverted", "kept"]
     holes = "more cells that are holes on 3x3 boards (20 % → 28 %) and 1 like it"
-    assert [one["changed"] for one in nodes] == ["nothing: the start", holes, holes]
+    assert [one["changed"] for one in nodes] == ["no change: the start", holes, holes]
     page = web.get("/runs/first/changes/1").text
     assert "size3.hole_ratio" in page
     assert "more holes" in page

@@ -54,14 +54,14 @@ def backtest_knobs(
     asked = 1 - (1 - rule.confidence) / among
     lives, surely = after.value >= rule.least_alive, found.better >= asked
     said = (
-        f"by {bench.by} {new.values.mean():.4g}, before {old.values.mean():.4g}: more with chance "
-        f"{found.better:.0%}; {after.value:.0%} of {after.n} groups carry signal, before "
+        f"{bench.by} {new.values.mean():.4g}, before {old.values.mean():.4g}: better with a chance "
+        f"of {found.better:.0%}; {after.value:.0%} of {after.n} groups carry signal, before "
         f"{before.value:.0%} of {before.n}"
     )
     if not lives:
-        said = f"hardly anything to learn from ({said}; {rule.least_alive:.0%} is asked for)"
+        said = f"hardly anything to learn from ({said}; {rule.least_alive:.0%} is needed)"
     elif not surely:
-        said = f"not surely better for the target ({said}; {asked:.1%} is asked for)"
+        said = f"not surely better for the target ({said}; {asked:.1%} is needed)"
     return Backtest(
         passed=lives and surely,
         words=said,

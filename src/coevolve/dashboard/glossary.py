@@ -10,7 +10,7 @@ GLOSSARY = {
     "is trained with it.",
     "base": "The policy that the run begins with, before any training; also called the first "
     "policy.",
-    "control": "A training without the change, for as many rollouts, beside the one with it.",
+    "control": "A second training with as many rollouts, but without the change.",
     "dead groups": "Groups of attempts at one task that all earned the same: there is nothing to "
     "learn from them.",
     "dev": "Held-out tasks whose results engineers are shown.",
@@ -24,7 +24,7 @@ GLOSSARY = {
     "recipe.",
     "interval": "Where the true value lies with 95 % confidence, as far as these attempts tell.",
     "knobs": "The numbers that training tasks are made from, such as sizes and shares of kinds.",
-    "optimal": "A valid answer that no other could better.",
+    "optimal": "A valid answer that is as good as possible.",
     "orchestration": "Time that goes into neither training nor measuring.",
     "paired": "Compared task by task, so that easy and hard tasks cancel out.",
     "policy": "The model that is trained.",
@@ -32,7 +32,7 @@ GLOSSARY = {
     "rollout": "One attempt at a task, with its answer and its reward.",
     "test": "Held-out tasks that are opened once, at the very end, by `coevolve final`.",
     "valid": "An answer that the domain's judge accepts.",
-    "version": "A policy trained under one harness, with what became of it.",
+    "version": "A policy that was trained under one harness, with its results.",
 }
 
 

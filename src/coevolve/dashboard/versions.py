@@ -107,7 +107,7 @@ class VersionFacts(NamedTuple):
         """What it changes, in a word or two."""
         patch = self.version.patch
         if patch is None:
-            return self.changed.removeprefix("nothing: ")
+            return self.changed.removeprefix("no change: ")
         return written(patch.factor.removeprefix("recipe.").replace("_", " "))
 
     @property

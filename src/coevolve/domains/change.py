@@ -23,8 +23,8 @@ def version_words(version: Version, before: Harness, space: KnobSpace | None) ->
     if version.merged:
         return f"versions {' and '.join(map(str, version.merged))} merged"
     if version.number == 0:
-        return "nothing: the start"
-    return "nothing: a control" if version.control else "nothing: trained on"
+        return "no change: the start"
+    return "no change: a control" if version.control else "no change: more training"
 
 
 def patch_words(patch: Patch, before: Harness, space: KnobSpace | None) -> str:

@@ -40,7 +40,7 @@ class Watch:
         for rule, alarm in self.alarms(metrics).items():
             self.strikes[rule] = self.strikes.get(rule, 0) + 1 if alarm else 0
             if alarm and self.strikes[rule] >= self.limits.patience:
-                return f"{alarm}, {self.strikes[rule]} steps in a row"
+                return f"{self.strikes[rule]} steps in a row: {alarm}"
         return None
 
     @property
@@ -100,6 +100,6 @@ class Watch:
         if (unjudged := metrics.get("unjudged", 0.0)) > limits.unjudged_share:
             found["unjudged"] = (
                 f"{unjudged:.0%} of the answers could not be judged: look at the reasons of the "
-                "rollouts that failed with judge_error, and mend the verifier"
+                "rollouts that failed with judge_error, and repair the verifier"
             )
         return found

@@ -149,9 +149,13 @@ def decision(tried: Sequence[Tried], taken: Sequence[Design]) -> str:
         f"{one.author} ({one.patch.factor}): {one.backtest.words}" for one in tried if one.backtest
     ]
     if taken:
-        why = f"taken: {', '.join(f'{one.author} ({one.patch.factor})' for one in taken)}"
+        why = f"to be trained: {', '.join(f'{one.author} ({one.patch.factor})' for one in taken)}"
     else:
-        why = "nothing passed: the harness stays as it is" if tried else "nothing else to try"
+        why = (
+            "nothing passed: the harness stays as it is"
+            if tried
+            else "no engineer has anything to try"
+        )
     return ". ".join([why, *(["; ".join(lines)] if lines else [])])
 
 

@@ -96,7 +96,7 @@ def hold_to_weights(run: Run) -> None:
     def work() -> Begin:
         library = run.plan.skills or run.paths.library
         if library.exists() and not library.is_dir():
-            raise UserError(f"{library} is no folder; skills are kept as files in one")
+            raise UserError(f"{library} is not a folder; skills are kept as files in one")
         found = SkillLibrary(library).copied(run.paths.skills)
         begin_grown(run.paths.grown, run.paths.diagnostics)
         return Begin(code=code_hash(), weights=weights, skills=tuple(sorted(found.skills)))

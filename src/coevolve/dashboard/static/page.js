@@ -158,7 +158,7 @@
   function run(pause, running) {
     document.querySelectorAll(".film svg").forEach(function (film) { play(film, running); });
     pause.setAttribute("aria-pressed", String(!running));
-    pause.textContent = running ? "Pause the films" : "Play the films";
+    pause.textContent = running ? "Pause the animations" : "Play the animations";
   }
 
   function open(unfold, all) {
