@@ -245,7 +245,7 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path) -> None:
     engine = CommandEngine("true")
     with pytest.raises(UserError, match=r"other things than a stage \(thesis.txt\)"):
         engine.train(stage(tmp_path / "other"), lake_tasks(2))
-    with pytest.raises(UserError, match="'nonsense' in 'nonsense' is no reward component"):
+    with pytest.raises(UserError, match="'nonsense' in 'nonsense' is not a reward component"):
         engine.train(stage(tmp_path / "a", reward="nonsense"), lake_tasks(2))
     with pytest.raises(SplitError):
         engine.train(stage(tmp_path / "b"), lake_tasks(2, Split.DEV))

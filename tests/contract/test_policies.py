@@ -235,7 +235,7 @@ def test_gguf_files_that_cannot_be_served(tmp_path):
     for path, message in (
         (tmp_path / "none.gguf", r"No such file.*give the path of a \.gguf file"),
         (tmp_path, "cannot read the model"),
-        (other, r"is no GGUF file: it begins with b'PK.*download it again"),
+        (other, r"is not a GGUF file: it begins with b'PK.*download it again"),
         (cut, r"llama\.cpp cannot load .*check that the download is complete"),
     ):
         with pytest.raises(PolicyError, match=message):

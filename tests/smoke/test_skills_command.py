@@ -87,7 +87,7 @@ def test_a_bad_file_and_a_name_that_is_taken_change_nothing(tmp_path):
     (tmp_path / "bad.toml").write_text(LEARNED.replace("entropy < 0.1", "entropy"))
     bad = skills("import", tmp_path / "bad.toml", folder=tmp_path / "here")
     assert bad.returncode == 2
-    assert "is no comparison" in bad.stderr
+    assert "is not a comparison" in bad.stderr
     (tmp_path / "bad.toml").write_text(
         LEARNED + LEARNED.replace("warmer_when_sure", "finer_reward")
     )

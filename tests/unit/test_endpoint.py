@@ -504,7 +504,7 @@ def test_the_key_comes_from_the_environment_and_is_never_shown(monkeypatch):
 @pytest.mark.parametrize(
     ("url", "options", "message"),
     [
-        ("localhost:8000", {}, "'localhost:8000' is no address; use http://"),
+        ("localhost:8000", {}, "'localhost:8000' is not an address; use http://"),
         ("http://me:word@host/v1", {}, "host holds a password"),
         ("http://host", {"concurrency": 0}, "concurrency 0"),
         ("http://host", {"timeout_s": 0}, "timeout_s 0"),

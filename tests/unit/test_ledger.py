@@ -108,7 +108,7 @@ def test_damage_is_named(ledger):
     [
         ("PRAGMA user_version = 9", r"a newer coevolve, as version 9, .* reads version 2; use"),
         ("PRAGMA user_version = 1", r"an older coevolve, as version 1, .* reads version 2; begin"),
-        ("PRAGMA application_id = 5", "is no ledger"),
+        ("PRAGMA application_id = 5", "is not a ledger"),
     ],
 )
 def test_other_databases_are_refused(ledger, change, message):

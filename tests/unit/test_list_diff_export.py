@@ -39,7 +39,7 @@ def test_every_run_is_a_line(runs: Path) -> None:
 
 def test_no_runs_are_no_error(tmp_path: Path) -> None:
     assert said("list", tmp_path) == ""
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         said("list", tmp_path / "nowhere")
 
 

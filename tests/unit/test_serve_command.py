@@ -35,7 +35,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         make_app(tmp_path / "none")
 
 

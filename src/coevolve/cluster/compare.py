@@ -77,7 +77,7 @@ def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None
     if suite != comparison.final:
         lookup("suite", suite, domain.suites)
     elif suite and not Path(suite).is_file():
-        raise UserError(f"final = {suite!r} is no file; name one, or suite:NAME")
+        raise UserError(f"final = {suite!r} is not a file; name one, or suite:NAME")
 
 
 def on_disk(jobs: list[Job], runs: Path, say: Say) -> list[Job]:

@@ -32,7 +32,7 @@ def read_regular(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         return file.read()
 
 
@@ -75,7 +75,7 @@ def storable(text: str) -> str:
 def writing(path: Path | None) -> Iterator[TextIO]:
     """A text file that appears only when it is complete; None is standard output.
 
-    What exists and is no regular file, such as a pipe or a device, is written to as it is.
+    What exists and is not a regular file, such as a pipe or a device, is written to as it is.
     """
     if path is None or str(path) == "-":
         yield sys.stdout

@@ -227,7 +227,7 @@ def reading_of(diagnostic: Diagnostic, row: dict[str, Any]) -> Reading | None:
         level = diagnostic.level(value, n) if version >= diagnostic.revised else None
         return Reading(version=version, value=value, n=n, low=low, high=high, level=level)
     except (TypeError, ValueError, OverflowError):
-        raise EvidenceError(f"its SQL gives a row that is no reading: {row!r:.120}") from None
+        raise EvidenceError(f"its SQL gives a row that is not a reading: {row!r:.120}") from None
 
 
 def number(value: Any) -> float | None:

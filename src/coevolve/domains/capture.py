@@ -129,7 +129,7 @@ def check(found: Iterable[Outcome]) -> None:
         if not isinstance(one, Outcome):
             raise NoVerdict(f"the verifier gave a {type(one).__name__}, no outcome")
         if not math.isfinite(one.reward + sum(one.components.values())):
-            raise NoVerdict("the reward is no finite number")
+            raise NoVerdict("the reward is not a finite number")
 
 
 def ends_run(error: BaseException) -> bool:

@@ -213,7 +213,7 @@ class EngineeringDomain:
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"not a task of {self.name}: {error}"[:300]) from None
         if real is None:
-            raise UserError(f"task {given.id} is no lesson: nothing can be gained in it")
+            raise UserError(f"task {given.id} is not a lesson: nothing can be gained in it")
         for name, value in claimed.items():
             if not abs(value - real[name]) <= 1e-9:
                 raise UserError(

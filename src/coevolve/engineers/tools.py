@@ -98,7 +98,7 @@ class Tools:
         known = {one.diagnostic.name for one in view.findings}
         if patch.metric not in {"valid", "optimal", "reward", *known}:
             hint = did_you_mean(patch.metric, ["valid", "optimal", "reward", *known])
-            raise UserError(f"'{clean(patch.metric)}' is no metric{hint}")
+            raise UserError(f"'{clean(patch.metric)}' is not a metric{hint}")
         after = with_patch(view.parent.harness, patch, view.components)
         # As it was read, so that no spelling of a value hides what it is.
         patch = patch.model_copy(update={"value": flat(after)[patch.factor]})
@@ -268,7 +268,7 @@ class Tools:
             f"WHERE id = {quoted(name)}"
         )
         if not facts.rows:
-            raise UserError(f"'{name:.80}' is no diagnostic and no id of a rollout")
+            raise UserError(f"'{name:.80}' is neither a diagnostic nor the id of a rollout")
         said = self.view.ask(
             f"SELECT role, text FROM messages WHERE id = {quoted(name)} ORDER BY position"
         )

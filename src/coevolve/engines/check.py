@@ -174,7 +174,7 @@ def looked(folder: Path) -> Looked:
 def trains(subject: Subject) -> str:
     result, recipe = subject.result, subject.recipe
     home = subject.stage("first").folder
-    expect(Path(result.policy).is_dir(), f"the policy {result.policy} is no folder")
+    expect(Path(result.policy).is_dir(), f"the policy {result.policy} is not a folder")
     expect(home in Path(result.policy).parents, f"the policy {result.policy} is not in {home}")
     expect(result.stopped is None, f"the stage was stopped: {result.stopped}")
     expect(result.steps == recipe.steps, f"{result.steps} steps, not {recipe.steps}")

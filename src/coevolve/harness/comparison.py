@@ -181,7 +181,7 @@ def make_comparison(values: Mapping[str, Any], where: str, only: Sequence[str] =
         kept = {name: arm for name, arm in found.arms.items() if name in only}
         found = found.model_copy(update={"arms": kept})
     if UNTRAINED in found.arms:
-        raise UserError(f"{where}: '{UNTRAINED}' is no name for an arm: it is measured anyway")
+        raise UserError(f"{where}: '{UNTRAINED}' cannot name an arm: it is measured anyway")
     for name, arm in found.arms.items():
         if wrong := [key for key in arm if key in SHARED]:
             place = "give `seeds`" if wrong[0] == "seed" else "set it under [plan]"

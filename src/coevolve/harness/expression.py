@@ -63,7 +63,7 @@ class Expression:
         """Refuse names that mean nothing."""
         for name in sorted(self.names - known.keys()):
             raise UserError(
-                f"'{name}' in '{self.text}' is no reward component or fact"
+                f"'{name}' in '{self.text}' is not a reward component or fact"
                 f"{did_you_mean(name, list(known))} Known: {', '.join(sorted(known))}"
             )
 
@@ -92,7 +92,7 @@ def parsed(text: str) -> ast.expr:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise UserError(f"'{text[:100]}' is no expression: {reason}") from None
+        raise UserError(f"'{text[:100]}' is not an expression: {reason}") from None
     parts = sum(1 for _ in ast.walk(tree))
     if parts > MOST_PARTS:
         raise UserError(f"'{text[:100]}' has {parts} parts; at most {MOST_PARTS} are allowed")

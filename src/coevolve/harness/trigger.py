@@ -82,6 +82,6 @@ def conditional(node: ast.expr, text: str) -> None:
                 )
         case _:
             raise UserError(
-                f"'{ast.unparse(node)[:60]}' in the trigger '{text[:100]}' is no comparison; write "
-                "comparisons such as `dead_groups > 0.3`, joined by `and` and `or`"
+                f"'{ast.unparse(node)[:60]}' in the trigger '{text[:100]}' is not a comparison; "
+                "write comparisons such as `dead_groups > 0.3`, joined by `and` and `or`"
             )

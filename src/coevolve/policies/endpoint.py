@@ -339,7 +339,7 @@ def checked_url(base_url: str) -> str:
     """The address without a slash at its end."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"endpoint '{base_url:.100}' is no address; use http://host:port/v1")
+        raise UserError(f"endpoint '{base_url:.100}' is not an address; use http://host:port/v1")
     if "@" in parts.netloc:
         raise UserError(
             f"the address of {parts.hostname} holds a password; take it out and set "

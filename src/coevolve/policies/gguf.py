@@ -126,7 +126,7 @@ def check_file(path: Path) -> None:
         ) from None
     if magic != b"GGUF":
         raise PolicyError(
-            f"{path} is no GGUF file: it begins with {magic!r}; download it again, or convert "
+            f"{path} is not a GGUF file: it begins with {magic!r}; download it again, or convert "
             "the model to GGUF"
         )
 

@@ -135,7 +135,7 @@ def find(name: str) -> str:
     if Path(name).is_dir():
         if not any((Path(name) / file).exists() for file in ("config.json", "adapter_config.json")):
             raise UserError(
-                f"{name} is no model folder: it has neither config.json nor adapter_config.json"
+                f"{name} is not a model folder: it has neither config.json nor adapter_config.json"
             )
         return name
     if name.endswith(".gguf"):

@@ -76,7 +76,7 @@ def named(name: str) -> Named:
     """The model and the adapter of `vllm:...`, found on this machine where they lie here."""
     base, _, adapter = name.removeprefix(PREFIX).partition("+")
     if adapter and not (Path(adapter) / "adapter_config.json").is_file():
-        raise UserError(f"{adapter} in '{name}' is no adapter: it has no adapter_config.json")
+        raise UserError(f"{adapter} in '{name}' is not an adapter: it has no adapter_config.json")
     if base.startswith(ADDRESS):
         if "#" not in base:
             raise UserError(f"'{name}' names no model; write {PREFIX}{base}#MODEL")
@@ -112,7 +112,9 @@ def program() -> str:
     given = os.environ.get(PROGRAM, "")
     found = given or shutil.which("vllm") or (str(beside) if beside.exists() else "")
     if not found or (given and shutil.which(given) is None):
-        missing = f"{PROGRAM} names '{given}', which is no program" if given else "there is no vllm"
+        missing = (
+            f"{PROGRAM} names '{given}', which is not a program" if given else "there is no vllm"
+        )
         raise UserError(
             f"{missing}: pip install vllm, also into an environment of its own, and set "
             f"{PROGRAM}=/that/environment/bin/vllm"

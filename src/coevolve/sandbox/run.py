@@ -78,7 +78,7 @@ def checked(name: str) -> str:
     """The name of a file that lies below the work folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise SandboxError(f"{name!r} is no name of a file below the work folder")
+        raise SandboxError(f"{name!r} is not the name of a file below the work folder")
     return name
 
 

@@ -96,7 +96,7 @@ class Database:
         if not tables and not application:
             return False
         if application != APPLICATION:
-            raise LedgerError(f"{self.file} is no ledger; name another folder")
+            raise LedgerError(f"{self.file} is not a ledger; name another folder")
         if version != VERSION:
             age, fix = (
                 ("an older", "begin another run in a new folder")

@@ -48,7 +48,7 @@ def faults(ledger: Ledger) -> Iterator[Fault]:
         yield Fault(one.words(folder), one.command)
     for path in ledger.stale():
         resume = f"coevolve resume {folder}"
-        yield Fault(f"{path} is no copy of its phase; `{resume}` writes it again", resume)
+        yield Fault(f"{path} is not a copy of its phase; `{resume}` writes it again", resume)
     if not found:
         try:
             yield from checkpoints(folder, lineage_of(ledger), {one.path for one in damaged})

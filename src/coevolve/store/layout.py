@@ -71,7 +71,9 @@ def places(folder: Path) -> Iterator[tuple[int, Source, Split, Path, str]]:
         yield 0, "train", Split.TRAIN, folder / "rollouts", "*.parquet"
         return
     if not (folder / "ledger.db").is_file():
-        raise UserError(f"{folder} is no folder of a run or a stage; runs are kept under runs/")
+        raise UserError(
+            f"{folder} is not the folder of a run or a stage; runs are kept under runs/"
+        )
     yield BASE, "gate", Split.GATE, Paths(folder).base_gate, "*.parquet"
     yield BASE, "probe", Split.TRAIN, Paths(folder).folder / "base" / "probes", "*/*.parquet"
     for version, place in version_folders(folder):

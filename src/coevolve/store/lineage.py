@@ -110,7 +110,7 @@ class Lineage:
             elif name in ("begin", "base", "clean", "noise", "final"):
                 setattr(self, name, phase)
             else:
-                raise ValueError(f"{name} is no phase of {place}")
+                raise ValueError(f"{name} is not a phase of {place}")
         except (ValueError, IndexError) as error:
             raise LedgerError(f"{where}: what comes before it is lost ({error})") from None
         return phase

@@ -278,7 +278,7 @@ def phase_of(name: str, payload: dict[str, Any], where: str) -> Phase:
     """A recorded payload as the value that it is; `where` names the event."""
     kind = PHASES.get(name.partition("-")[0])
     if kind is None:
-        raise LedgerError(f"{where}: '{name}' is no phase of this version of coevolve")
+        raise LedgerError(f"{where}: '{name}' is not a phase of this version of coevolve")
     try:
         return kind.model_validate(payload)
     except ValidationError as error:

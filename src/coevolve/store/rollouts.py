@@ -153,7 +153,7 @@ def read_row(file: Path, row: int) -> dict[str, Any]:
 def problem(file: Path, thoroughly: bool = False) -> str:
     """What is wrong with a file, or nothing."""
     if not file.is_file():
-        return "is no regular file"
+        return "is not a regular file"
     try:
         with parquet.ParquetFile(file) as opened:
             schema = opened.schema_arrow

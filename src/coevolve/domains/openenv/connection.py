@@ -78,7 +78,7 @@ def read_address(text: str) -> Address:
     """`http://host:8000?name=value`: values are JSON where they can be read as such."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"'{text}' is no address of a server; write openenv:http://HOST:PORT")
+        raise UserError(f"'{text}' is not the address of a server; write openenv:http://HOST:PORT")
     base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
     return Address(base, read_options(parts.query))
 
@@ -134,7 +134,7 @@ def parsed(text: bytes | str) -> Any:
 
 
 def no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def finite(digits: str) -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from coevolve.domains.openenv.domain import ServedDomain
 
 FAILURES = {
-    "format": "an answer that is no action of the server",
+    "format": "an answer that is not an action of the server",
     "refused": "an action that the server refused",
     "unfinished": "the episode was not over when the policy stopped",
     "wrong": "less than the full reward",

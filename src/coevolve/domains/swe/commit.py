@@ -101,7 +101,7 @@ def changed(base: Tree, commit: Commit) -> Tree:
     for path in touched(base, tested):
         if not is_protected(path):
             raise DomainError(
-                f"test_patch changes {path}, which is no test: put tests into files called "
+                f"test_patch changes {path}, which is not a test: put tests into files called "
                 "test_*.py or into folders called test, tests or testing"
             )
     whole = applied(tested, commit.patch, "patch")
@@ -113,7 +113,7 @@ def changed(base: Tree, commit: Commit) -> Tree:
             try:
                 tree.get(path, b"").decode()
             except UnicodeDecodeError:
-                raise DomainError(f"patch changes {path}, which is no text") from None
+                raise DomainError(f"patch changes {path}, which is not text") from None
     return whole
 
 

@@ -99,7 +99,7 @@ def home_of(folder: Path) -> Path:
     for home in (inner, folder):
         if (home / "HEAD").is_file() and (shared(home) / "objects").is_dir():
             return home.resolve()
-    raise UserError(f"{folder} is no git repository with a commit: it has no folder .git")
+    raise UserError(f"{folder} is not a git repository with a commit: it has no folder .git")
 
 
 def shared(home: Path) -> Path:
@@ -120,7 +120,9 @@ def head_of(home: Path, folder: Path) -> str:
         places = [place for base in (home, shared(home)) if (place := base / name).is_file()]
         found = short(places[0]) if places else packed(shared(home), name)
     if len(found) not in (40, 64) or not set(found) <= set("0123456789abcdef"):
-        raise UserError(f"{folder} is no git repository with a commit: HEAD leads to {found!r:.60}")
+        raise UserError(
+            f"{folder} is not a git repository with a commit: HEAD leads to {found!r:.60}"
+        )
     return found
 
 
