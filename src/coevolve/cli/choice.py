@@ -190,7 +190,7 @@ def lineage_in(folder: Path) -> "Lineage":
     from coevolve.store.lineage import lineage_of
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
     with Ledger.open(folder) as ledger:
         return lineage_of(ledger)
 

@@ -53,7 +53,7 @@ def diagnose(
     from coevolve.diagnostics.health import Diagnosis
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
     with Diagnosis(folder) as diagnosis:
         known = [row["version"] for row in diagnosis.evidence.versions]
         if version is not None and version not in known:

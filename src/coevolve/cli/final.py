@@ -24,25 +24,27 @@ def final(
 
     with Ledger.open(folder.resolve()) as ledger:
         if (earlier := ledger.find("phase/run/final")) is not None:
-            notes.print(f"opened before, at {earlier.time}", highlight=False)
+            notes.print(f"measured before, at {earlier.time}", highlight=False)
     found = open_test(folder, tasks)
     if as_json:
         print(found.model_dump_json())
         return
     if found.words:
         out.print(found.words, highlight=False, soft_wrap=True)
-    for name, facts in (("first", found.first), ("root", found.root), ("last", found.last)):
+    rows = (("untrained", found.first), ("version 0", found.root), ("at the end", found.last))
+    for name, facts in rows:
         if facts is None:  # recorded before it was asked for
             continue
         for metric, rate in facts.rates.items():
             out.print(
-                f"{name:5} {metric:7} {100 * rate.rate:.1f} "
+                f"{name:10} {metric:7} {100 * rate.rate:.1f} "
                 f"[{100 * rate.low:.1f}, {100 * rate.high:.1f}] % of {rate.n:,}  "
                 f"{facts.policy}",
                 highlight=False,
                 soft_wrap=True,
             )
-    for words, changes in (("change", found.change), ("since version 0", found.beyond)):
+    gains = (("since the untrained policy", found.change), ("since version 0", found.beyond))
+    for words, changes in gains:
         for metric, change in changes.items():
             out.print(
                 f"{words}, {metric}: {100 * change.mean:+.1f} "

@@ -19,7 +19,7 @@ def fsck(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.store.fsck import fsck as check
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
     found = check(folder.resolve())
     if as_json:
         faults = [one._asdict() for one in found.faults]

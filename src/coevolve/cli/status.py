@@ -27,7 +27,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.store.ledger import Ledger
 
     if not folder.is_dir():
-        raise UserError(f"{folder} is not the folder of a run; runs are kept under runs/")
+        raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
     with Ledger.open(folder, broken=True) as ledger:
         faults = ledger.faults()
         facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)

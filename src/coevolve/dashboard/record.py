@@ -78,7 +78,7 @@ def is_run(folder: Path) -> bool:
 def read_record(folder: Path) -> Record:
     """Read all that is recorded of a run."""
     if not is_run(folder):
-        raise UserError(f"{folder} holds no run; runs are kept under runs/")
+        raise UserError(f"{folder} holds no run; `coevolve list` shows the runs")
     problems: list[str] = []
     state, reason = "unknown", ""
     plan: Plan | None = None

@@ -72,7 +72,7 @@ def places(folder: Path) -> Iterator[tuple[int, Source, Split, Path, str]]:
         return
     if not (folder / "ledger.db").is_file():
         raise UserError(
-            f"{folder} is not the folder of a run or a stage; runs are kept under runs/"
+            f"{folder} is not the folder of a run or a stage; `coevolve list` shows the runs"
         )
     yield BASE, "gate", Split.GATE, Paths(folder).base_gate, "*.parquet"
     yield BASE, "probe", Split.TRAIN, Paths(folder).folder / "base" / "probes", "*/*.parquet"
