@@ -316,7 +316,7 @@ def test_without_a_wall_nothing_runs(
 
     box.binds.cache_clear()
     monkeypatch.setenv("COEVOLVE_SANDBOX", "none")
-    with pytest.raises(UserError, match="only behind the wall"):
+    with pytest.raises(UserError, match="only worked on in the sandbox"):
         domain.begin(tasks[0]).run("true")
     box.binds.cache_clear()
 

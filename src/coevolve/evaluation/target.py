@@ -63,8 +63,8 @@ class TargetTasks:
         if len(found) < min(count, LEAST):
             raise UserError(
                 f"target.tasks = {self.target.tasks!r}: only {len(found)} of its tasks are left "
-                f"for {split}; a third of those that cannot be trained on are, and {LEAST} are "
-                "needed"
+                f"for {split}, which needs {LEAST}; it gets a third of those that do not belong "
+                "to training, so give more tasks"
             )
         seed = derive(self.seed, use, split.value)
         return sorted(found.values(), key=lambda task: derive(seed, task.id))[:count]

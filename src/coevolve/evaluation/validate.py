@@ -102,7 +102,7 @@ def validate(domain: Domain, seed: int = 0) -> Iterator[Aspect]:
         yield asked
         return
     if ORACLE not in domain.scripts:
-        words = "it tells no solutions, so that wrong answers, cheats and copies cannot be tried"
+        words = "it gives no solutions, so wrong answers, cheats and copies cannot be tried"
         yield Aspect("solutions", "doubtful", words, "add a script `oracle` that knows them")
         return
     yield from guarded({

@@ -54,7 +54,7 @@ def read_tables(model: type[Model], file: Path, **given: Any) -> list[Model]:
     for name, values in read_toml(file).items():
         if not isinstance(values, dict):
             kind = model.__name__.lower()
-            raise UserError(f"{file}: {name} = {values!r:.60} is no {kind}; begin with [NAME]")
+            raise UserError(f"{file}: {name} = {values!r:.60} is not a {kind}; begin with [NAME]")
         found.append(checked(model, {**values, "name": name, **given}, f"{file}, [{name}]"))
     return found
 

@@ -60,7 +60,8 @@ def check_code(text: str, name: str = "reward") -> None:
     for one in tree.body:
         if not isinstance(one, ast.FunctionDef | ast.Import | ast.ImportFrom | ast.Assign):
             raise UserError(
-                f"line {one.lineno} of the {name}: beside functions only imports and constants"
+                f"line {one.lineno} of the {name}: besides functions, only imports and constants "
+                "may stand here"
             )
     for node in ast.walk(tree):
         imported = []

@@ -119,7 +119,7 @@ def exchanged(opener: Any, request: Request, where: str) -> bytes | None:
             return None
         if 300 <= error.code < 400:
             to = f"{error.headers.get('Location', '')!s:.200}"
-            raise DomainError(f"{where} sends elsewhere ({to}); give that address itself") from None
+            raise DomainError(f"{where} redirects to {to}; give that address instead") from None
         raise DomainError(f"{where} refused ({error.code}): {reason(said)}") from None
 
 
@@ -223,7 +223,9 @@ class Line:
             raise DomainError(f"{self.address.base} sent no observation: {str(data)[:100]}")
         reward = data.get("reward")
         if reward is not None and not (isinstance(reward, int | float) and abs(reward) <= MOST):
-            raise DomainError(f"{self.address.base} sent a reward that is none: {str(reward)[:60]}")
+            raise DomainError(
+                f"{self.address.base} sent a reward that is not a number: {str(reward)[:60]}"
+            )
         return Step(observation, reward, data["done"])
 
     def close(self) -> None:
@@ -267,7 +269,7 @@ class Lines:
             return
         self.waited_s += PAUSE_S  # it may only be slow to notice that a session has ended
         if self.waited_s > FREED_S:
-            raise DomainError(f"{self.address.base} takes no session: others use all it has")
+            raise DomainError(f"{self.address.base} has no free session")
         time.sleep(PAUSE_S)
 
     def close(self) -> None:

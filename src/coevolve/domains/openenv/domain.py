@@ -117,7 +117,7 @@ class ServedDomain(SimpleDomain):
     def mended(self, values: dict[str, float]) -> Mended:
         found = self.told(MENDED, ask(self.address.base, KNOBS, values))
         if found.nearest.keys() != values.keys():
-            raise DomainError(f"{self.text} mends other knobs than it was given")
+            raise DomainError(f"{self.text} corrected other knobs than it was given")
         return found
 
     def generate(
@@ -211,7 +211,7 @@ class ServedDomain(SimpleDomain):
     def oracle(self, task: Task, style: str = "") -> str:
         if "oracle" not in self.scripts:
             raise DomainError(
-                f"{self.text} tells no solutions; a server of ours does where both sides have the "
+                f"{self.text} gives no solutions; a coevolve server does if both sides have the "
                 "same COEVOLVE_ORACLE_TOKEN"
             )
         return self.scripted("oracle", task, random.Random(0), style)

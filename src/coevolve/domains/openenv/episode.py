@@ -111,7 +111,9 @@ class ServedEpisode:
             if not all(map(math.isfinite, known)) or found.failure not in {
                 None, *self.domain.failures,
             }:  # fmt: skip
-                raise DomainError(f"{self.domain.text} gave a verdict that is none: {found!s:.200}")
+                raise DomainError(
+                    f"{self.domain.text} gave a verdict that cannot be read: {found!s:.200}"
+                )
             return found
         self.play.end()
         rewards = [step.reward or 0.0 for step in self.play.steps]

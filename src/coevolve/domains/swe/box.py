@@ -60,7 +60,7 @@ def binds() -> tuple[Bind, ...]:
     """pytest with what it needs, and nothing in place of all that is installed."""
     if bubblewrap.kind() == "none":
         raise UserError(
-            f"repositories are worked on only behind the wall: unset {bubblewrap.SETTING}"
+            f"repositories are only worked on in the sandbox: unset {bubblewrap.SETTING}"
         )
     nothing = cache_root() / "swe" / "nothing"
     nothing.mkdir(parents=True, exist_ok=True)

@@ -141,7 +141,7 @@ class SweDomain:
         folder = folder_of(row.repo, self.sources)
         known = mended(folder, commit, row.FAIL_TO_PASS)
         if not sound(known):
-            raise DomainError("none of its tests can be turned round, so results could be forged")
+            raise DomainError("none of its tests can be reversed, so results could be forged")
         work = Work(
             source=folder,
             content=known.content,

@@ -185,7 +185,7 @@ def pick(
         heads += rng.sample(choice, min(GROUPS, len(choice)))
     if not heads:
         raise DomainError(
-            f"no test of {known.name} can be turned round, so nothing shows whether results are "
+            f"no test of {known.name} can be reversed, so nothing shows whether results are "
             "forged; take a source with assertions in its tests"
         )
     return {

@@ -95,7 +95,7 @@ class TasksetDomain(SimpleDomain):
             raise UserError(f"a task of {self.name} needs an index below {len(self.rows)}")
         found = self.data_at(index)
         if data.get("hash", found["hash"]) != found["hash"]:
-            raise UserError(f"task {index} of '{self.text}' is another one now")
+            raise UserError(f"task {index} of '{self.text}' has changed since")
         return found
 
     def content(self, data: Data) -> str:
