@@ -138,7 +138,7 @@ def test_a_row_becomes_the_tree_before_its_commit(tasks: list[Task]) -> None:
         assert asked.startswith("Accounts can be overdrawn")
         assert "You have 100 turns" in asked
         assert domain.load(json.loads(task.model_dump_json())) == task
-        assert "what mends it" in domain.draw(task)
+        assert "what repairs it" in domain.draw(task)
 
 
 def test_the_true_patch_solves_it(tasks: list[Task]) -> None:

@@ -107,7 +107,7 @@ def test_a_good_one_passes() -> None:
     [
         (Leaking(), "promises", "leak"),
         (Constant(), "cheats", "the most frequent solution"),
-        (Anything(), "wrong answers", "taken for right"),
+        (Anything(), "wrong answers", "still pass after something"),
         (Somewhere(), "cheats", "all tasks at once"),
         (Moody(), "promises", "verifying twice agrees"),
         (Broken(), "tasks", "no board today"),

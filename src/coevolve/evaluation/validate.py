@@ -120,7 +120,7 @@ def prepared(domain: Domain, seed: int) -> Asked | Aspect:
         solved = tasks if ORACLE in domain.scripts else []
         return Asked(domain, tasks, [domain.oracle(task) for task in solved], seed)
     except Exception as error:  # a named capture point, as below
-        return Aspect(NO_TASKS, "unfit", broke(error), "mend what raises this")
+        return Aspect(NO_TASKS, "unfit", broke(error), "repair what raises this")
 
 
 def drawn(domain: Domain, seed: int) -> list[Task]:
@@ -134,7 +134,7 @@ def guarded(questions: Mapping[str, Callable[[], Aspect]]) -> Iterator[Aspect]:
         try:
             yield ask()
         except Exception as error:  # a named capture point: what breaks is a finding
-            yield Aspect(name, "unfit", broke(error), "mend what raises this")
+            yield Aspect(name, "unfit", broke(error), "repair what raises this")
 
 
 def broke(error: Exception) -> str:
@@ -152,7 +152,7 @@ def promises(domain: Domain, seed: int) -> Aspect:
         verdict = "unfit"
     words = f"{len(findings) - len(failed)} of {len(findings)} checks passed"
     told = "; ".join(f"{name}: {message}" for name, message in failed.items())
-    fix = "coevolve check names each; mend the first, the others may follow from it"
+    fix = "`coevolve check` names each; repair the first, the others may follow from it"
     return Aspect(
         "promises", verdict, f"{words}; {told}" if failed else words, fix if failed else "",
         {"checks": [one._asdict() for one in findings]},
@@ -207,7 +207,7 @@ def mutants(asked: Asked) -> Aspect:
     rate = wilson(taken, n)
     verdict: Verdict = "unfit" if rate.low > BLINDER else "doubtful" if rate.low > BLIND else "fit"
     fix = "" if verdict == "fit" else f"look at what the verifier compares; {example}"
-    words = f"{said(rate)} of right answers with something changed are still taken for right"
+    words = f"{said(rate)} of right answers still pass after something in them was changed"
     return Aspect("wrong answers", verdict, words, fix, rate.as_json())
 
 
@@ -263,13 +263,13 @@ def copies(asked: Asked) -> Aspect:
     """How many held-out tasks are solved by answers to train tasks that look alike."""
     if asked.judged_per_s < QUICK:
         command = f"coevolve check {asked.domain.name} --leakage"
-        return Aspect("copies", "fit", f"not asked, as verdicts take long; {command} asks")
+        return Aspect("copies", "fit", f"not checked, as verdicts take long; `{command}` does it")
     leaks = list(leakage(asked.domain, None, asked.seed))
     worst = max(leaks, key=lambda leak: leak.excess)
     bad = worst.excess > COPIED
     words = (
         f"{said(worst.copied)} of the {worst.split.value} tasks are solved by copying from one of "
-        f"{worst.train:,} train tasks that looks alike, {worst.blind.value:.1%} by copying from any"
+        f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any"
     )
     fix = "keep tasks that are almost the same in one split (`fingerprint`)" if bad else ""
     figures = {leak.split.value: {"copied": leak.copied.as_json(), "blind": leak.blind.as_json()}

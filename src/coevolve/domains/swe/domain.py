@@ -37,7 +37,9 @@ class SweDomain:
     """Implements the `TurnDomain` protocol."""
 
     name: ClassVar[str] = "swe"
-    summary: ClassVar[str] = "faults in real Python packages, mended with tools in several turns"
+    summary: ClassVar[str] = (
+        "faults in real Python packages, to be repaired with tools, over several turns"
+    )
     space: KnobSpace = SPACE
     failures: ClassVar[Mapping[str, str]] = FAILURES
     components: ClassVar[Mapping[str, str]] = {
@@ -182,7 +184,7 @@ def shown(task: Task, outcome: Outcome | None) -> Iterator[str]:
     unfolded = unfold(task)
     yield from task.data["issue"].split("\n")
     yield ""
-    yield f"{len(unfolded.work.fail)} hidden tests of {unfolded.total} fail; what mends it:"
+    yield f"{len(unfolded.work.fail)} hidden tests of {unfolded.total} fail; what repairs it:"
     for path in (*unfolded.mended, *unfolded.gone):
         trees = (unfolded.given, unfolded.mended)
         old, new = (tree.get(path, b"").decode().split("\n") for tree in trees)
