@@ -22,7 +22,8 @@ def domains(
         return
     if not name:
         found = {key: summary_of(key) for key in sorted(names())}
-        found |= {f"{key}{family.mark}NAME": family.summary for key, family in FAMILIES.items()}
+        for key, family in FAMILIES.items():
+            found[f"{key}{family.mark}{family.named}"] = family.summary
         print(json.dumps(found) if as_json else "\n".join(f"{k}  {v}" for k, v in found.items()))
         return
     domain = get_domain(name)

@@ -29,6 +29,8 @@ class Family(NamedTuple):
     summary: str
     mark: str = "."
     """What stands between the name of the family and that of the member."""
+    named: str = "NAME"
+    """What a member is named by."""
 
 
 FAMILIES = {
@@ -42,18 +44,21 @@ FAMILIES = {
         "coevolve.domains.data.domain:members",
         "a data set of your own, such as data:problems.jsonl or data:FOLDER?judge=choice",
         mark=":",
+        named="FILE",
     ),
     "openenv": Family(
         "coevolve.domains.openenv.domain:open_server",
         "coevolve.domains.openenv.domain:members",
         "any OpenEnv server, such as openenv:http://127.0.0.1:8000",
         mark=":",
+        named="URL",
     ),
     "verifiers": Family(
         "coevolve.domains.verifiers.domain:TasksetDomain",
         "coevolve.domains.verifiers.domain:members",
         "tasksets of verifiers, such as verifiers:gsm8k",
         mark=":",
+        named="ID",
     ),
 }
 GROUP = "coevolve.domains"
@@ -120,6 +125,6 @@ def get_domain(name: str) -> Domain:
             raise UserError(f"'{name}' is a file; as a data set it is data:{name}")
         if (Path(name) / "pyproject.toml").is_file():
             raise UserError(f"the package in {name} is not installed: pip install -e {name}")
-        families = [f"{family}{kind.mark}NAME" for family, kind in FAMILIES.items()]
+        families = [f"{family}{kind.mark}{kind.named}" for family, kind in FAMILIES.items()]
         lookup("domain", name, dict.fromkeys([*known, *families]))
     return known[name]()
