@@ -277,3 +277,9 @@ def test_threads_share_a_ledger(ledger):
     for thread in threads:
         thread.join()
     assert len(ledger.events("warning")) == 80
+
+
+def test_the_folder_of_a_stage_gets_the_command_to_continue_with(tmp_path):
+    (tmp_path / "stage.json").touch()
+    with pytest.raises(LedgerError, match="repeat its `coevolve train`"):
+        Ledger.open(tmp_path)

@@ -54,7 +54,9 @@ class Ledger:
         file = folder / "ledger.db"
         try:
             if not file.is_file():
-                raise LedgerError(f"there is no run in {folder}: {file} is missing; check the name")
+                stage = (folder / "stage.json").is_file()
+                fix = "it is a stage: repeat its `coevolve train`" if stage else "check the name"
+                raise LedgerError(f"there is no run in {folder}: {file} is missing; {fix}")
         except OSError as error:
             raise LedgerError(f"cannot read {file}: {error.strerror}; give access to it") from error
         self._database = Database(file, broken, read_only)
