@@ -1,11 +1,14 @@
 """Stages of training: warm start, early stops, turns, tools, adapters, settings, memory."""
 
+import functools
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -52,8 +55,6 @@ def test_a_temperature_goes_on_a_straight_line() -> None:
     assert found == pytest.approx([1.0, 0.9, 0.8, 0.7, 0.6])
     assert {Recipe(steps=5).temperature_at(step) for step in range(5)} == {1.0}
     assert Recipe(steps=1, temperature_end=0.5).temperature_at(0) == 1.0
-    with pytest.raises(UserError, match=r"temperature_end = 0.6 needs generator = local, not vllm"):
-        recipe.model_copy(update={"generator": "vllm"}).check(1)
 
 
 def test_order_is_passes_over_everything() -> None:
@@ -330,23 +331,32 @@ def test_an_answer_is_cut_by_its_own_room_and_not_by_its_neighbours() -> None:
 def test_another_generator_draws_in_all_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, domain: Words
 ) -> None:
-    from trl import GRPOTrainer
-
     from coevolve.engines.trl.grpo import Trainer
+    from coevolve.engines.trl.vllm import VllmGenerator
     from coevolve.policies.generate import Generator
 
-    asked: list[int] = []
+    asked, followed = [], []
 
-    def drawn(self: Any, ids: list[list[int]], *_: Any, **__: Any) -> tuple[Any, Any]:
-        """In the place of vLLM: it knows token ids, and tells tokens and log-probabilities."""
-        asked.append(len(ids))
-        model = self.accelerator.unwrap_model(self.model)
-        other = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
-        answers = other.generate(ids, range(len(ids)), 12, self.temperature)
-        return [one.tokens for one in answers], [one.logprobs for one in answers]
+    class Other(VllmGenerator):
+        """In the place of vLLM: it has weights of its own, and takes over the trainer's."""
 
-    monkeypatch.setattr(GRPOTrainer, "_generate_single_turn", drawn)
-    monkeypatch.setattr(Trainer, "draws", property(lambda _: False))
+        def __init__(self, trainer: Any) -> None:
+            self.trainer = trainer
+
+        def follow(self) -> None:
+            followed.append(self.trainer.step)
+
+        def generate(self, prompts: Any, *rest: Any) -> list[Answer]:
+            asked.append(len(prompts))
+            own = self.trainer
+            model = own.accelerator.unwrap_model(own.model)
+            drawn = Generator(model, own.eos_token_ids, own._tokenizer.pad_token_id)
+            found = drawn.generate(prompts, *rest)
+            return [one._replace(entropies=[]) for one in found]
+
+    made = functools.cached_property(Other)
+    made.__set_name__(Trainer, "generator")
+    monkeypatch.setattr(Trainer, "generator", made)
     chosen = stage(tmp_path / "stage", recipe={"steps": 2, "max_tokens": 12})
     TrlEngine({domain.name: domain}).train(chosen, domain.tasks(4))
     lines = StageFolder(tmp_path / "stage").lines()
@@ -356,6 +366,82 @@ def test_another_generator_draws_in_all_turns(
     said = [sum(turn["role"] == "assistant" for turn in row["messages"]) for row in rows]
     assert (max(said) > 1) == isinstance(domain, Guessing)
     assert len(asked) >= max(said)
+    assert followed == [0, 1]
+    assert all(line["importance_ratio"] == pytest.approx(1, abs=1e-3) for line in lines)
+    assert all(row["entropy"] is None for row in rows)
+
+
+class Request(dict):  # type: ignore[type-arg]
+    """In the place of vLLM's SamplingParams."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(fields)
+
+
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_vllm_is_asked_as_our_generator_is(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    from coevolve.engines.trl.vllm import VllmGenerator
+
+    seen: dict[int, dict[str, Any]] = {}
+    logprob = -0.5
+
+    class Model:
+        def generate(self, prompts: Any, asked: Any, use_tqdm: bool) -> list[Any]:
+            assert [one["prompt_token_ids"] for one in prompts] == [[1, 2], [3]]
+            seen.update({one["seed"]: one for one in asked})
+            told = [{7: SimpleNamespace(logprob=logprob)}, {9: SimpleNamespace(logprob=-1.5)}]
+            one = SimpleNamespace(token_ids=(7, 9), logprobs=told)
+            return [SimpleNamespace(outputs=[one])] * 2
+
+    class Client:
+        def generate(self, prompts: Any, generation_kwargs: Any) -> dict[str, Any]:
+            assert prompts in ([[1, 2]], [[3]])
+            seen[generation_kwargs["seed"]] = generation_kwargs
+            return {"completion_ids": [[7, 9]], "logprobs": [[[logprob], [-1.5]]]}
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(SamplingParams=Request))
+    generation = SimpleNamespace(mode=mode, model=None, llm=Model(), vllm_client=Client())
+    generator = VllmGenerator(generation, [9, 9, 8], context=10)
+    drawn = generator.generate([(1, 2), (3,)], [11, 12], 8, 0.7)
+    assert drawn == [Answer([7, 9], [-0.5, -1.5], [], True)] * 2
+    assert (seen[11]["max_tokens"], seen[12]["max_tokens"]) == (8, 8)
+    generator.generate([(1, 2), (3,)], [11, 12], 9, 0.7)
+    assert (seen[11]["max_tokens"], seen[12]["max_tokens"]) == (8, 9)
+    assert (seen[11]["temperature"], seen[11]["stop_token_ids"]) == (0.7, [8, 9])
+    logprob = float("nan")
+    with pytest.raises(EngineError, match="told no probability"):
+        generator.generate([(1, 2), (3,)], [11, 12], 8, 0.7)
+
+
+def test_adapters_are_merged_for_vllm_and_weights_stay_as_they_are() -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from coevolve.engines.trl.vllm import merged, plain_adapters
+
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    plain = LlamaForCausalLM(LlamaConfig(vocab_size=50, num_attention_heads=2, **shape))
+    names = {name for name, _ in plain.named_parameters()}
+    assert not plain_adapters(plain)
+    config = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    model = get_peft_model(plain, config)
+    assert plain_adapters(model)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    found = dict(merged(model))
+    assert set(found) == names
+    assert all(torch.equal(value, before[name]) for name, value in model.named_parameters())
+    ids = torch.arange(12)[None]
+    expected = model(ids).logits
+    own = LlamaForCausalLM(plain.config)
+    own.load_state_dict(found)
+    assert torch.allclose(own(ids).logits, expected, atol=1e-5)
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_a_stage_without_vllm_says_what_to_install(tmp_path: Path) -> None:
+    chosen = stage(tmp_path, recipe={"generator": "vllm"})
+    with pytest.raises(UserError, match="pip install vllm"):
+        TrlEngine({"words": Words()}).train(chosen, Words().tasks(2))
 
 
 @pytest.fixture(scope="module")
@@ -660,14 +746,14 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
     for changes, said in (
         ({"micro_batch": 3}, "micro_batch 3 does not divide the 8"),
         ({"loss": "cispo"}, "largest ratio"),
-        ({"generator": "vllm"}, "needs a GPU"),
+        ({"generator": "http://127.0.0.1:1"}, "by NCCL, which needs a GPU"),
         ({"generator": "elsewhere"}, "is unknown"),
     ):
         with pytest.raises(UserError, match=said):
             settings.grpo(stage(tmp_path, recipe=changes), machine)
     if find_spec("vllm") is None:
         with pytest.raises(UserError, match="pip install vllm"):
-            settings.grpo(stage(tmp_path, recipe={"generator": "http://127.0.0.1:1"}), machine)
+            settings.grpo(stage(tmp_path, recipe={"generator": "vllm"}), machine)
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):
         settings.grpo(stage(tmp_path, processes=3), machine)
 

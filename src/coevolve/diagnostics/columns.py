@@ -102,6 +102,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "clipped": "share of tokens whose ratio was clipped",
         "logprob_gap": "between drawing and training, mean",
         "logprob_gap_max": "and at most",
+        "importance_ratio": "of probabilities in training to those in drawing, mean",
         "left_out": "share of rollouts that filters left out",
         "tokens": "read and drawn",
         "drawing_s": "seconds of drawing",

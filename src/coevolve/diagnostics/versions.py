@@ -34,8 +34,8 @@ STEPS = {
     "learning_rate": "DOUBLE", "reward": "DOUBLE", "reward_std": "DOUBLE", "valid": "DOUBLE",
     "optimal": "DOUBLE", "unjudged": "DOUBLE", "dead": "DOUBLE", "entropy": "DOUBLE",
     "kl": "DOUBLE", "drift": "DOUBLE", "length": "DOUBLE", "cut": "DOUBLE", "clipped": "DOUBLE",
-    "logprob_gap": "DOUBLE",
-    "logprob_gap_max": "DOUBLE", "left_out": "DOUBLE", "tokens": "DOUBLE", "drawing_s": "DOUBLE",
+    "logprob_gap": "DOUBLE", "logprob_gap_max": "DOUBLE", "importance_ratio": "DOUBLE",
+    "left_out": "DOUBLE", "tokens": "DOUBLE", "drawing_s": "DOUBLE",
     "seconds": "DOUBLE",
 }  # fmt: skip
 """Columns of the view `steps`: one line of a stage's `steps.jsonl`."""

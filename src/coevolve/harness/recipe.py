@@ -93,11 +93,6 @@ class Recipe(Value):
                 f"cispo reads clip_high as the largest ratio; {self.clip_high} would cut "
                 "everything (5 is usual)"
             )
-        if self.temperature_end and self.generator != "local":
-            raise UserError(
-                f"temperature_end = {self.temperature_end:g} needs generator = local, not "
-                f"{self.generator}, which draws at one temperature"
-            )
         self.own(self.tasks * self.group, processes)
 
     def own(self, rollouts: int, processes: int) -> int:

@@ -32,6 +32,7 @@ from coevolve.engines.trl.revisit import Revisits
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.sharding import Copy
 from coevolve.engines.trl.turns import Dialogue, last_said, play
+from coevolve.engines.trl.vllm import VllmGenerator
 from coevolve.evaluation.judge import said
 from coevolve.evaluation.shape import Shaped
 from coevolve.harness.filters import Columns, Filter, Memory, codes_of, grouped, weights
@@ -125,8 +126,11 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             self.model.load_adapter(resume_from_checkpoint, "default", is_trainable=True)
 
     @cached_property
-    def generator(self) -> Generator:
-        """Our own; where another one draws, it is never made."""
+    def generator(self) -> Generator | VllmGenerator:
+        """Who draws: vLLM, or our own."""
+        if self.use_vllm:
+            context = self.loaded.context
+            return VllmGenerator(self.vllm_generation, self.eos_token_ids, context)
         model = self.copy.model if self.copy else self.accelerator.unwrap_model(self.model)
         made = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
         made.precision = lambda: computing(model)
@@ -138,11 +142,6 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         """The step that rollouts are drawn for; the trainer counts updates."""
         done: int = self.state.global_step // self.num_iterations
         return done
-
-    @property
-    def draws(self) -> bool:
-        """Whether our own generator draws."""
-        return not self.use_vllm
 
     @property
     def first(self) -> int:
@@ -177,26 +176,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             raise EngineError(self.loaded.too_long("a prompt", longest))
         rooms = [min(self.recipe.max_tokens, context - len(prompt)) for prompt in ids]
         began = time.perf_counter()
-        if self.draws:
-            answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
-        else:
-            answers = self.served(ids)
+        answers = self.generator.generate(ids, seeds, max(rooms), self.temperature)
         self.drawing_s += time.perf_counter() - began
         return [answer.within(room) for answer, room in zip(answers, rooms, strict=True)]
-
-    def served(self, ids: list[list[int]]) -> list[Answer]:
-        """Answers of vLLM, one to each prompt; it has seeds of its own."""
-        found, logprobs = super()._generate_single_turn(ids, None, {}, num_generations=1)
-        ends = set(self.eos_token_ids)
-        pairs = zip(found, logprobs or [[0.0] * len(own) for own in found], strict=True)
-        return [Answer(list(own), list(p), [], bool(own) and own[-1] in ends) for own, p in pairs]
-
-    def anyone(self, going: bool) -> bool:
-        """Whether any process goes on; where vLLM draws for all together, each waits for it."""
-        if self.draws:
-            return going
-        flag = torch.tensor([int(going)], device=self.accelerator.device)
-        return bool(self.accelerator.gather(flag).any())
 
     def play(self, prompts: list[list[dict[str, str]]], _: Any) -> dict[str, Any]:
         """TRL's rollout function, for tasks of several turns of plain text."""
@@ -234,6 +216,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.read = [0] * len(inputs)
         if self.copy:
             self.copy.follow(self.model)
+        if isinstance(self.generator, VllmGenerator):
+            self.generator.follow()
+            self._last_loaded_step = self.state.global_step  # TRL need not do it again
         self.temperature = self.recipe.temperature_at(0)
         self.measure_drift()
         self.temperature = self.recipe.temperature_at(self.step)
@@ -286,25 +271,18 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]
 
     def _generate_single_turn(
-        self, prompt_ids: list[list[int]], *args: Any, **kwargs: Any
-    ) -> tuple[list[list[int]], list[list[float]] | None]:
+        self, prompt_ids: list[list[int]], *_: Any, **__: Any
+    ) -> tuple[list[list[int]], list[list[float]]]:
         rows = self.asked(prompt_ids)
-        logprobs: list[list[float]] | None
-        if self.draws:
-            answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
-            tokens = [list(answer.tokens) for answer in answers]
-            logprobs = [list(answer.logprobs) for answer in answers]
-            if not self.turn:
-                self.entropies = [answer.entropies for answer in answers]
-        else:
-            began = time.perf_counter()
-            tokens, logprobs = super()._generate_single_turn(prompt_ids, *args, **kwargs)
-            self.drawing_s += time.perf_counter() - began
+        answers = self.draw(prompt_ids, self.seeds(self.turn, rows))
+        tokens = [list(answer.tokens) for answer in answers]
+        if not self.turn:
+            self.entropies = [answer.entropies for answer in answers]
         for row, ids, own in zip(rows, prompt_ids, tokens, strict=True):
             self.said[row] = [*ids, *own]
             self.read[row] += len(ids)
         self.turn += 1
-        return tokens, logprobs
+        return tokens, [list(answer.logprobs) for answer in answers]
 
     def asked(self, prompt_ids: list[list[int]]) -> list[int]:
         """Which rows are asked again after tool calls; they come in order, and begin alike."""
@@ -456,10 +434,13 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         first = self.state.global_step % self.num_iterations == 0  # with the weights that drew
         if first and sampled is not None and self.scored is not None:
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-            gap = ((self.scored - sampled).abs() * mask).nan_to_num()
-            mean = gap.sum() / mask.sum().clamp(min=1)
-            means, most = self.accelerator.gather(torch.stack([mean, gap.max()])[None]).T.tolist()
+            ahead = ((self.scored - sampled) * mask).nan_to_num()
+            gap, count = ahead.abs(), mask.sum().clamp(min=1)
+            ratio = (ahead.exp() * mask).sum() / count
+            own = torch.stack([gap.sum() / count, gap.max(), ratio])
+            means, most, ratios = self.accelerator.gather(own[None]).T.tolist()
             metrics = self._metrics["train"]
+            metrics["importance_ratio"].append(fmean(ratios))
             metrics["logprob_gap"].append(fmean(means))
             metrics["logprob_gap_max"] = [max([*metrics["logprob_gap_max"], *most])]
         return loss

@@ -15,14 +15,12 @@ NAMES = {
     **{name: name for name in (
         "loss", "grad_norm", "learning_rate", "reward", "reward_std", "valid", "optimal",
         "unjudged", "entropy", "temperature", "kl", "drift", "drawing_s", "left_out", "threshold",
-        "short", "logprob_gap", "logprob_gap_max",
+        "short", "logprob_gap", "logprob_gap_max", "importance_ratio",
     )},
     "frac_reward_zero_std": "dead",
     "completions/mean_length": "length",
     "completions/clipped_ratio": "cut",
     "clip_ratio/region_mean": "clipped",
-    "sampling/sampling_logp_difference/mean": "logprob_gap",
-    "sampling/sampling_logp_difference/max": "logprob_gap_max",
     "num_tokens": "tokens",
     "mean_token_accuracy": "token_accuracy",
 }  # fmt: skip

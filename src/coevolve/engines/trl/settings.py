@@ -145,16 +145,19 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
     if generator == "local":
         return [Setting("use_vllm", False, "recipe: generator")]
     if generator == "vllm":
-        if not machine.cuda:
-            raise UserError("generator 'vllm' needs a GPU; use local here")
         need_vllm(generator)
         return [
             Setting("use_vllm", True, "recipe: generator"),
-            Setting("vllm_mode", "colocate", "vLLM shares the GPU with training"),
+            Setting("vllm_mode", "colocate", "vLLM runs in this process"),
             Setting("vllm_gpu_memory_utilization", 0.3, "training needs the rest"),
         ]
     if not generator.startswith(("http://", "https://")):
         raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
+    if not machine.cuda:
+        raise UserError(
+            f"generator '{generator}': weights go to a server by NCCL, which needs a GPU; use vllm "
+            "or local here"
+        )
     need_vllm(generator)
     return [
         Setting("use_vllm", True, "recipe: generator"),

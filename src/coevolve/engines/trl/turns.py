@@ -62,14 +62,7 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
         for (episode, limit), prompt in zip(episodes, trainer.prompts(), strict=True)
     ]
     turn = 0
-    while True:
-        rows = [row for row, dialogue in enumerate(dialogues) if not dialogue.over]
-        if not trainer.anyone(bool(rows)):
-            return dialogues
-        if not rows:  # others go on, and cannot be answered without this process
-            trainer.draw([dialogues[0].prompt_ids], trainer.seeds(turn, [0]))
-            turn += 1
-            continue
+    while rows := [row for row, dialogue in enumerate(dialogues) if not dialogue.over]:
         playing = [dialogues[row] for row in rows]
         ids = [dialogue.prompt_ids + dialogue.ids for dialogue in playing]
         answers = trainer.draw(ids, trainer.seeds(turn, rows))
@@ -96,6 +89,7 @@ def play(trainer: "Trainer", episodes: list[tuple[Episode, int]]) -> list[Dialog
                 dialogue.end(StopReason.LENGTH)
                 continue
             dialogue.say(heard, False)
+    return dialogues
 
 
 def reply_ids(tokenizer: Any, reply: str, ends: list[int]) -> list[int]:
