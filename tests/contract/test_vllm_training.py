@@ -86,6 +86,15 @@ def test_weights_that_do_not_arrive_are_an_alarm(found: dict[str, Any]) -> None:
     assert found["left behind"]["lines"][-1]["logprob_gap"] > 0.1
 
 
+def drawn(stage: Path) -> list[tuple[Any, ...]]:
+    """What was drawn and earned."""
+    rows = read(stage / "rollouts").to_pylist()
+    return sorted(
+        (row["step"], row["group"], row["sample"], str(row["messages"]), row["shaped"])
+        for row in rows
+    )
+
+
 def test_a_killed_stage_goes_on_as_if_nothing_had_been(folder: Path, found: dict[str, Any]) -> None:
     code, later = run(folder, "goes on")
     assert code == 0, later["said"]
@@ -93,12 +102,32 @@ def test_a_killed_stage_goes_on_as_if_nothing_had_been(folder: Path, found: dict
         ("math", "cut", "model.safetensors"),
         ("adapters", "cut-adapters", "adapter_model.safetensors"),
     ):
-        drawn = [
-            sorted(
-                (row["group"], row["sample"], str(row["messages"]), row["shaped"]) for row in rows
-            )
-            for rows in (read(folder / name / "rollouts").to_pylist() for name in (whole, cut))
-        ]
-        assert drawn[0] == drawn[1]
+        assert drawn(folder / whole) == drawn(folder / cut)
         one, other = ((folder / name / "policy" / file).read_bytes() for name in (whole, cut))
         assert one == other
+
+
+def test_a_server_is_asked_with_seeds_and_tells_the_trainers_probabilities(
+    folder: Path, found: dict[str, Any]
+) -> None:
+    code, later = run(folder, "asks")
+    assert code == 0, later["said"]
+    asked = later["asked"]
+    assert max(asked["gaps"]) < 1e-3
+    assert all(asked["same"])
+    one, other, _, last = asked["tokens"]
+    assert one != other  # the same question with another seed
+    assert len(last) == 3  # as much as there is room for
+
+
+def test_processes_draw_what_one_would(folder: Path, found: dict[str, Any]) -> None:
+    code, later = run(folder, "shares")
+    assert code == 0, later["said"]
+    for line in later["pair"]["lines"]:
+        assert line["grad_norm"] > 0
+        assert line["logprob_gap"] < 1e-3
+    alone, pair = (
+        [row for row in drawn(folder / name) if not row[0]] for name in ("alone", "pair")
+    )
+    assert alone == pair  # of the first step; later ones may differ by rounding
+    assert alone

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,7 +23,8 @@ from coevolve.domains.math.domain import MathDomain
 from coevolve.engines.trl.engine import TrlEngine
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.vllm import VllmGenerator
-from coevolve.policies.models import find
+from coevolve.policies.models import find, load
+from coevolve.policies.vllm import Server
 from coevolve.store.shards import read
 
 CALL = '<tool_call>\n{"name": "look", "arguments": {"place": "%s"}}\n</tool_call>'
@@ -86,12 +88,14 @@ def look(place: str) -> str:
     return place
 
 
-def train(folder: Path, domain, tasks, observe=None, limits=None, model="blank", **recipe) -> dict:
+def train(
+    folder: Path, domain, tasks, observe=None, limits=None, model="blank", settings=None, **recipe
+) -> dict:
     """One stage, and what is known of it."""
     chosen = stage(
-        folder, model=str(folder.parent / model),
-        limits={**CALM, **(limits or {})},
+        folder, model=str(folder.parent / model), limits={**CALM, **(limits or {})},
         recipe={"max_tokens": 12, "learning_rate": 3e-3, "generator": "vllm", **recipe},
+        **(settings or {}),
     )  # fmt: skip
     result = TrlEngine({domain.name: domain}).train(chosen, tasks, observe)
     rows = read(folder / "rollouts").to_pylist()
@@ -101,6 +105,33 @@ def train(folder: Path, domain, tasks, observe=None, limits=None, model="blank",
         "roles": sorted({tuple(turn["role"] for turn in row["messages"]) for row in rows}),
         "place": {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")},
     }
+
+
+def ask(model: str) -> dict:
+    """What a server answers to a trainer that sends it no weights."""
+    loaded = load(model, "cpu", training=True)
+    server = Server(model, 0)
+    try:
+        url = server.url.removesuffix("/v1")
+        generation = SimpleNamespace(mode="server", model=loaded.model, server_base_url=url)
+        generator = VllmGenerator(generation, loaded.end_ids, loaded.context)
+        prompts = [
+            loaded.tokenizer(f"plan {word}")["input_ids"] for word in ("goals", "goals", "3")
+        ]
+        prompts.append([5] * (loaded.context - 3))
+        answers, again = (generator.generate(prompts, range(4), 12, 0.8) for _ in range(2))
+    finally:
+        server.end()
+        server.log.unlink(missing_ok=True)
+    gaps = []
+    for prompt, answer in zip(prompts, answers, strict=True):
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([prompt + answer.tokens])).logits[0] / 0.8
+        told = logits[len(prompt) - 1 : -1].log_softmax(-1)
+        own = told[torch.arange(len(answer.tokens)), answer.tokens]
+        gaps.append((own - torch.tensor(answer.logprobs)).abs().max().item())
+    same = [one.tokens == other.tokens for one, other in zip(answers, again, strict=True)]
+    return {"gaps": gaps, "same": same, "tokens": [one.tokens for one in answers]}
 
 
 class CutOff(Exception):
@@ -125,6 +156,15 @@ def main(folder: Path, part: str) -> None:
     math = Sums()
     sums = list(math.generate(math.space.parse({}), 8, 1, Split.TRAIN))
     adapters = {"lora": 4, "learning_rate": 3e-2}
+    if part == "asks":
+        tell("asked", ask(str(folder / "blank")))
+        return
+    if part == "shares":
+        own = {"model": "caller", "max_tokens": 40, "steps": 2}
+        for name, processes in (("alone", 1), ("pair", 2)):
+            settings = {"reward": "tokens", "processes": processes}
+            tell(name, train(folder / name, MathDomain(), sums, settings=settings, **own))
+        return
     if part == "goes on":
         tell("cut", train(folder / "cut", math, sums))
         tell("cut-adapters", train(folder / "cut-adapters", math, sums, **adapters))
