@@ -17,7 +17,7 @@ from pathlib import Path
 
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
-from coevolve.engines.trl.recorder import Attempt, Recorder
+from coevolve.engines.trl.recorder import Attempt, Recorder, Tried
 from coevolve.evaluation.judge import judge, said
 from coevolve.evaluation.shape import shaped
 from coevolve.policies.base import Prompt, Sampling
@@ -73,8 +73,13 @@ def main() -> None:
             ]
             write(rollouts, folder / "alone" / "step-000000-0.parquet")
 
+        def scored() -> None:
+            tried = Tried()
+            recorder.score(tried, attempts, groups)
+            recorder.record(tried, 0)
+
         for turn in range(arguments.repeats + 1):
-            waited = spent(lambda: recorder.score(attempts, 0, groups))
+            waited = spent(scored)
             written = spent(recorder.flush)
             one_by_one = spent(alone)
             if turn:  # the first is for compiling

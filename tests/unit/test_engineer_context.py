@@ -226,14 +226,15 @@ def test_training_is_shown_in_part_or_in_full():
     part, full = compose(["T:bookkeeping"], rich()), compose(["T:full"], rich())
     assert part == "Rounds done: 3 of 3, with 60 steps each."
     assert "recipe.learning_rate: 1e-05" in full
-    recipe = {"epochs": 2, "iterations": 3, "schedule": "cosine"}
+    recipe = {"epochs": 2, "redraw": 2, "iterations": 3, "schedule": "cosine"}
     part, full = (
         compose([name], rich(training={"steps": 60, "recipe": recipe}))
         for name in ("T:bookkeeping", "T:full")
     )
     assert part == (
-        "Rounds done: 3, with 60 steps each, 2 epochs (passes over the tasks of a round), 3 "
-        "updates on each batch of rollouts, a cosine schedule of the learning rate."
+        "Rounds done: 3, with 60 steps each, 2 epochs (passes over the tasks of a round), dead "
+        "groups drawn again up to 2 times (out of the same rollouts: fewer steps), 3 updates on "
+        "each batch of rollouts, a cosine schedule of the learning rate."
     )
     assert full.startswith(part)
     bare = rich(training={})

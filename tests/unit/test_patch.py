@@ -80,7 +80,7 @@ VALUES = {
     "recipe.max_tokens": 99, "recipe.learning_rate": 3e-5, "recipe.clip_low": 0.1,
     "recipe.clip_high": 0.4, "recipe.kl": 0.01, "recipe.entropy": 0.001, "recipe.loss": "gspo",
     "recipe.epochs": 2, "recipe.iterations": 4, "recipe.schedule": "cosine",
-    "recipe.revisit": 0.25, "recipe.temperature_end": 0.7,
+    "recipe.redraw": 2, "recipe.revisit": 0.25, "recipe.temperature_end": 0.7,
     "wording.system": "Be brief.", "wording.prompt": "Now: {task}",
 }  # fmt: skip
 

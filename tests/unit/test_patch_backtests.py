@@ -366,6 +366,25 @@ def test_sizes_of_groups(tmp_path: Path) -> None:
     assert extrapolated(curve, 16) == pytest.approx(1.0, abs=0.01)
 
 
+def test_dead_groups_that_are_drawn_again(tmp_path: Path) -> None:
+    groups = mixed(random.Random(13), 1_500)
+    keep_training(tmp_path, groups, per_step=500)
+    found = tried(tmp_path, patch("recipe.redraw", 2, metric="dead_groups"))
+    dead = value(found, "dead_before")
+    assert dead == pytest.approx(2 / 9, abs=0.03)
+    assert value(found, "live_expected") == pytest.approx(1 - dead**3)
+    assert value(found, "steps_expected") == pytest.approx(1 / (1 + dead + dead**2))
+    assert (found.passed, found.prediction) == (True, "unclear")
+    alike = [len({one["valid"] for one in group}) == 1 for group in groups]
+    for version, which, said in ((1, True, "all groups are dead"), (2, False, "hardly any")):
+        own = [group for group, same in zip(groups, alike, strict=True) if same is which]
+        keep_training(tmp_path, own, version=version)
+        parent = root().model_copy(update={"number": version})
+        refused = tried(tmp_path, patch("recipe.redraw", 2), parent)
+        assert not refused.passed
+        assert said in refused.words
+
+
 @pytest.mark.parametrize(
     ("factor", "new"),
     [

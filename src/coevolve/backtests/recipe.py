@@ -36,6 +36,8 @@ def backtest_recipe(
             answer = of_limit(patch, stored, recipe.max_tokens, rule)
         case "group":
             answer = of_group(patch, stored, signal)
+        case "redraw":
+            answer = of_redraw(patch, stored, signal)
         case "temperature_end":
             before, after = recipe.temperature_end, patch.value
             first = recipe.temperature
@@ -146,6 +148,26 @@ def of_group(patch: Patch, stored: Stored, signal: Signal) -> Backtest:
         f"expected ({how}), {now:.1%} of {known} were seen in {stored.groups:,} groups",
         prediction=prediction,
         measures={"dead_expected": count(then, stored.groups), "cost": count(size / known, known)},
+    )
+
+
+def of_redraw(patch: Patch, stored: Stored, signal: Signal) -> Backtest:
+    """Dead groups drawn again: fewer steps, with more live groups each. As many groups are drawn,
+    and diagnostics count them all, so that none moves by this itself."""
+    times = int(patch.value)
+    dead = share((~signal.live).sum(), stored.groups)
+    live, steps = 1 - dead.value ** (times + 1), 1 / sum(dead.value**n for n in range(times + 1))
+    why = ""
+    if times and dead.value <= RARE:
+        why = "nothing changes: hardly any group is dead; "
+    elif times and dead.value == 1:
+        why = "nothing is found by drawing again: all groups are dead; "
+    return Backtest(
+        passed=not why,
+        words=f"{why}{live:.1%} of the groups of a step are expected to differ, in {steps:.0%} of "
+        f"the steps; {percent(dead)} groups are dead now",
+        prediction="unclear",
+        measures={"live_expected": count(live, dead.n), "steps_expected": count(steps, dead.n)},
     )
 
 

@@ -298,10 +298,13 @@ def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
         seen: list[Progress] = []
         TrlEngine().train(tried, tasks[: few.distinct], seen.append)
     last = seen[-1].metrics
-    seconds, steps = last["seconds"], stage.recipe.steps
+    each = stage.recipe.tasks * stage.recipe.group
+    # A step that draws dead groups again takes rollouts of later ones.
+    seconds, steps = last["seconds"], stage.recipe.rollouts / last.get("rollouts", each)
     measured = {
         "step_s": seconds,
         "drawing_s": last.get("drawing_s", 0.0),
+        "steps": steps,
         "seconds": seconds * steps,
         "memory_gib": max((one.metrics.get("memory_gib", 0.0) for one in seen), default=0.0),
     }
@@ -322,10 +325,11 @@ def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
     out.print(f"trained: {f'adapters of rank {rank}' if rank else 'all weights'} (lora)", **PLAIN)
     for doubt in doubts(fit, stage, room):
         out.print(f"[bold]{doubt}[/bold]", highlight=False)
+    about = "about " if stage.recipe.redraw else ""
     out.print(
         f"disk: about {fit.disk():.2f} GiB ({fit.saved():.2f} checkpoints, {fit.rollouts:.2f} "
         f"rollouts), {room.disk:.2f} are free\n"
-        f"time: {steps} steps of {seconds:.1f} s, {clock(measured['seconds'])} in all",
+        f"time: {about}{steps:.0f} steps of {seconds:.1f} s, {clock(measured['seconds'])} in all",
         highlight=False,
     )
 

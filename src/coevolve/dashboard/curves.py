@@ -136,6 +136,8 @@ def panels_of(record: Record) -> tuple[Panel, ...]:
         Panel("reward", "reward", "number", rollouts, first=True),
         Panel("valid", "valid", "percent", rollouts, first=True),
         Panel("dead", "dead groups", "percent", groups, first=True),
+        Panel("live", "live groups that are learned from", "percent", groups),
+        Panel("rollouts", "rollouts, with those drawn again", "number", ""),
         Panel("optimal", "optimal", "percent", rollouts),
         Panel("length", "tokens of an answer", "number", rollouts),
         Panel("cut", "cut off at the limit", "percent", rollouts),

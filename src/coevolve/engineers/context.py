@@ -206,6 +206,8 @@ def unusual(view: View) -> str:
     recipe = Recipe(**view.training.get("recipe", {}))
     words = {
         "epochs": f"{recipe.epochs} epochs (passes over the tasks of a round)",
+        "redraw": f"dead groups drawn again up to {recipe.redraw} times (out of the same rollouts: "
+        "fewer steps)",
         "iterations": f"{recipe.iterations} updates on each batch of rollouts",
         "schedule": f"a {recipe.schedule} schedule of the learning rate",
     }

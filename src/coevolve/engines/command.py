@@ -157,6 +157,11 @@ class CommandEngine:
                 raise UserError(f"'{name}' works through tools, which only the engine trl can call")
         if recipe.revisit:
             raise UserError(f"revisit = {recipe.revisit}: only the engine trl tries tasks again")
+        if recipe.redraw:
+            raise UserError(
+                f"redraw = {recipe.redraw}: only the engine trl draws further groups in place of "
+                "dead ones"
+            )
         if recipe.temperature_end:
             raise UserError(
                 f"temperature_end = {recipe.temperature_end:g}: only the engine trl changes the "

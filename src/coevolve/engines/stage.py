@@ -6,7 +6,7 @@ Invariant: a folder holds one stage; what would make it another one is named and
 import json
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,12 @@ def read_steps(file: Path) -> list[Line]:
             break
         found.append(values)
     return found
+
+
+def drawn(stage: Stage, lines: Iterable[Mapping[str, Any]]) -> int:
+    """The rollouts behind steps; those of a step that draws some again are told in its line."""
+    each = stage.recipe.tasks * stage.recipe.group if stage.kind == "grpo" else 0
+    return sum(int(line.get("rollouts", each)) for line in lines)
 
 
 def numbers(line: Line) -> dict[str, float]:

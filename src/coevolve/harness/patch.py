@@ -22,6 +22,10 @@ FACTORS: dict[str, tuple[str, str]] = {
     "wording.prompt": ("wording", "the words around a task, in training and from then on"),
     "recipe.epochs": ("data", "passes over the tasks: the more, the fewer different ones"),
     "recipe.revisit": ("data", "share of groups for tasks that were half solved when last tried"),
+    "recipe.redraw": (
+        "data",
+        "times that dead groups of a step are drawn again; steps become fewer",
+    ),
     "recipe.temperature": ("sampling", "of the rollouts in training, at the first step"),
     "recipe.temperature_end": ("sampling", "the same at the last step; 0: as at the first"),
     "recipe.group": (

@@ -262,7 +262,7 @@ class Plan(Value):
     @property
     def rollouts(self) -> int:
         """What every version may draw in training, but for a short first one."""
-        return self.recipe.steps * self.recipe.tasks * self.recipe.group
+        return self.recipe.rollouts
 
     @property
     def spared(self) -> int:

@@ -23,6 +23,9 @@ class Recipe(Value):
     revisit: float = Field(default=0.0, ge=0, le=0.9)
     """Share of a step's groups that go to tasks of the stage that were half solved when last tried,
     in place of new ones, as far as there are any. Not used in a warm start."""
+    redraw: int = Field(default=0, ge=0, le=8)
+    """Times that a step draws further groups in place of those whose rollouts all earned the same,
+    out of the rollouts of the stage: what is drawn again is paid for with steps."""
     iterations: int = Field(default=1, ge=1, le=64)
     """Optimiser updates on each batch of rollouts. Clipping begins with the second. Not used in a
     warm start."""
@@ -82,9 +85,16 @@ class Recipe(Value):
         last, end = self.steps - 1, self.temperature_end or self.temperature
         return self.temperature + (end - self.temperature) * min(step, last) / max(last, 1)
 
-    def is_over(self, step: int, tokens: float) -> bool:
-        """Whether a stage ends after so many steps, and tokens."""
-        return step >= self.steps or 0 < self.tokens <= tokens
+    @property
+    def rollouts(self) -> int:
+        """What a stage may draw."""
+        return self.steps * self.tasks * self.group
+
+    def is_over(self, step: int, tokens: float, drawn: int = 0) -> bool:
+        """Whether a stage ends after so many steps, tokens, and rollouts: those that are left may
+        be too few for a step."""
+        spent = drawn + self.tasks * self.group > self.rollouts
+        return step >= self.steps or 0 < self.tokens <= tokens or spent
 
     def check(self, processes: int) -> None:
         """Refuse values that do not go together in GRPO on so many processes."""
@@ -92,6 +102,16 @@ class Recipe(Value):
             raise UserError(
                 f"cispo reads clip_high as the largest ratio; {self.clip_high} would cut "
                 "everything (5 is usual)"
+            )
+        if self.redraw and self.generator != "local":
+            raise UserError(
+                f"redraw = {self.redraw} needs generator = local, not {self.generator}: it was "
+                "never tried with vLLM"
+            )
+        if self.redraw and self.tasks % processes:
+            raise UserError(
+                f"redraw = {self.redraw} needs whole groups on each process: choose tasks as a "
+                f"multiple of the {processes} processes, not {self.tasks}"
             )
         self.own(self.tasks * self.group, processes)
 

@@ -18,7 +18,7 @@ from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import has_turns
 from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
-from coevolve.engines.stage import check_stage, domains_of, numbers, settled
+from coevolve.engines.stage import check_stage, domains_of, drawn, numbers, settled
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import Pass, named_damage, named_failures, pass_of
 from coevolve.engines.trl.fit import fit_of, foreseen, least_of, refuse_misfit, room_for
@@ -127,7 +127,8 @@ class TrlEngine:
         at_once = pass_of(stage, loaded, turns)
         parts = Parts(stage, tasks, domains, loaded, folder, recorder, turns, at_once)
         lines = folder.lines()
-        if last and stage.recipe.is_over(last[0], lines[-1].get("tokens", 0) if lines else 0):
+        tokens = lines[-1].get("tokens", 0) if lines else 0
+        if last and stage.recipe.is_over(last[0], tokens, drawn(stage, lines)):
             # It was cut off between the last step and the result.
             if main:
                 folder.take_policy(last[1], loaded)
@@ -179,6 +180,11 @@ class TrlEngine:
         if turning and turning[0].tools:
             if len(domains) > 1:
                 raise UserError("a domain with tools cannot be mixed with others in one stage")
+            if stage.recipe.redraw:
+                raise UserError(
+                    f"redraw = {stage.recipe.redraw}: '{turning[0].name}' works through tools, "
+                    "whose rollouts cannot be drawn again; set it to 0"
+                )
             calls = tool_turns(turning[0], tasks) - 1
             options["environment_factory"] = environment(turning[0], tasks)
         machine = self.machine(stage, loaded, turns, calls)
@@ -195,6 +201,7 @@ class TrlEngine:
             stage=stage,
             lines=folder.lines(),
             prompts=prompts,
+            order=shown,
             probes=folder.probes(recorder.process),
             **options,
         )
@@ -282,12 +289,11 @@ class TrlEngine:
             steps, policy = (good[0], policy) if good else (0, stage.model)
             if good and main:
                 folder.take_policy(good[1], parts.loaded)
-        each = stage.recipe.tasks * stage.recipe.group if stage.kind == "grpo" else 0
         result = Result(
             policy=policy,
             steps=steps,
             stopped=observer.stopped,
-            rollouts=len(lines) * each,
+            rollouts=drawn(stage, lines),
             tokens=int(lines[-1].get("tokens", 0)) if lines else 0,
             seconds=observer.earlier_s + time.perf_counter() - began,
             metrics=numbers(lines[-1]) if lines else {},

@@ -6,7 +6,7 @@ soon rows are read and padded.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import compress
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from trl import GRPOTrainer
@@ -27,7 +28,9 @@ from coevolve.core.rollout import JUDGE_ERROR, Message, StopReason
 from coevolve.core.seeds import derive_all
 from coevolve.core.task import Task
 from coevolve.engines.base import Stage
-from coevolve.engines.trl.recorder import Attempt, Recorder, Scored
+from coevolve.engines.stage import drawn
+from coevolve.engines.trl.recorder import Attempt, Recorder, Tried
+from coevolve.engines.trl.redraw import dead_groups, redraw
 from coevolve.engines.trl.revisit import Revisits
 from coevolve.engines.trl.rows import Rows
 from coevolve.engines.trl.sharding import Copy
@@ -63,14 +66,13 @@ class Sieve:
 
     def keep(self, own: Columns, accelerator: Any) -> tuple[Tensor, dict[str, float]]:
         """What each rollout of this process weighs, and what is told about the whole step."""
-        device = accelerator.device
-        columns = [accelerator.gather(torch.as_tensor(part, device=device)) for part in own]
-        whole = Columns(*(column.cpu().numpy() for column in columns))
+        parts = gather_object([own])
+        whole = Columns(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         weight, self.memory = weights(self.filters, whole, self.memory)
-        first = accelerator.process_index * len(own.reward)
+        first = sum(len(part.reward) for part in parts[: accelerator.process_index])
         mine = weight[first : first + len(own.reward)].astype(np.float32)
         told = {"left_out": float((weight == 0).mean()), "threshold": self.memory.threshold}
-        return torch.as_tensor(mine, device=device), told
+        return torch.as_tensor(mine, device=accelerator.device), told
 
 
 class Trainer(GRPOTrainer):  # type: ignore[misc]
@@ -85,20 +87,33 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         stage: Stage,
         lines: Sequence[Mapping[str, Any]],
         prompts: list[Any],
+        order: list[int],
         probes: Path,
         **kwargs: Any,
     ) -> None:
         self.tasks, self.prompts_by_task, self.recorder = tasks, prompts, recorder
         self.probes_file = probes
+        self.order = order
+        self.done = drawn(stage, lines) // stage.recipe.group
+        """How many groups were drawn before this step."""
+        self.chosen: list[int] = []
+        """The tasks of all groups of the step, by number, where it is ours to choose them."""
+        self.groups: list[int] = []
+        """The numbers of those that are learned from."""
         self.revisits = Revisits(stage.recipe.revisit)
         if self.revisits.share:
             numbers = {task.id: number for number, task in enumerate(tasks)}
-            self.revisits.recall(recorder.folder, len(lines), numbers)
+            self.revisits.recall(recorder.folder, len(lines), stage.recipe.tasks, numbers)
         self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
         self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
         self.names_short = names_short(stage.reward)
         self.recipe = stage.recipe
         self.rows: list[dict[str, Any]] = []
+        self.places: list[int] = []
+        """Of the rows, among all that the step draws."""
+        self.tried = Tried()
+        self.kept: list[int] = []
+        """Which of the rollouts that were tried are learned from, row by row."""
         self.dialogues: list[Dialogue] | None = None
         self.entropies: list[list[float]] = []
         self.drawn: tuple[Any, ...] = ()
@@ -114,6 +129,11 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         if stage.recipe.temperature_end and getattr(words, "final_logit_softcapping", None):
             raise UserError("temperature_end: this model caps its logits; set it to 0")
         super().__init__(*args, reward_funcs=[self.reward], **kwargs)
+        if self.recipe.redraw and any(
+            getattr(self._tokenizer, name, None)
+            for name in ("response_template", "response_schema")
+        ):
+            raise UserError("redraw: this model's tokenizer takes answers apart; set it to 0")
         self.copy = Copy(self.model) if self.is_fsdp_enabled and not self.use_vllm else None
         self.probes: dict[str, Tensor] = {}
         if probes.exists():
@@ -150,23 +170,19 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         return place
 
     def prompts(self) -> list[Prompt]:
-        """Which task, and which attempt at it, each row of this process is."""
+        """Which task, and which attempt at it, each row is."""
         asked = {
             row["task"]: tuple(Message.trusted(**message) for message in row["prompt"])
             for row in {row["task"]: row for row in self.rows}.values()
         }
         return [
-            Prompt(
-                asked[row["task"]],
-                self.tasks[row["task"]],
-                (self.first + place) % self.num_generations,
-            )
-            for place, row in enumerate(self.rows)
+            Prompt(asked[row["task"]], self.tasks[row["task"]], place % self.num_generations)
+            for place, row in zip(self.places, self.rows, strict=True)
         ]
 
     def seeds(self, turn: int, rows: list[int]) -> list[int]:
-        """For some rows of this process; whatever process a row is on, its seed is the same."""
-        ends = ((self.first + row, turn) for row in rows)
+        """For some of the rows; whatever process a row is on, its seed is the same."""
+        ends = ((self.places[row], turn) for row in rows)
         return derive_all(self.seed, "rollout", self.step, ends=ends)
 
     def draw(self, ids: list[list[int]], seeds: list[int]) -> list[Answer]:
@@ -193,27 +209,27 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             "env_mask": [dialogue.own for dialogue in self.dialogues],
         }
 
-    def revisited(self, inputs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[int]]:
-        """The rows of this process with some tasks exchanged for earlier ones, and the tasks of all
-        groups of the step."""
-        own = torch.tensor([row["task"] for row in inputs], device=self.accelerator.device)
-        every = self.accelerator.gather(own)[:: self.num_generations].tolist()
-        chosen = self.revisits.swap(every)
-        first = self.accelerator.process_index * len(inputs)
-        groups = [(first + place) // self.num_generations for place in range(len(inputs))]
-        rows = [
-            {**row, "task": chosen[group], "prompt": self.prompts_by_task[chosen[group]]}
-            for row, group in zip(inputs, groups, strict=True)
-        ]
-        return rows, chosen
+    def row(self, task: int) -> dict[str, Any]:
+        return {"task": task, "prompt": self.prompts_by_task[task]}
+
+    def begin(self, rows: list[dict[str, Any]], places: Iterable[int]) -> None:
+        """Take rows to draw, each at its place among all that the step draws."""
+        self.rows, self.places = rows, list(places)
+        self.dialogues, self.entropies, self.turn = None, [], 0
+        self.said = {row: [] for row in range(len(rows))}
+        self.read = [0] * len(rows)
+        self.drawing_s = 0.0
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        chosen: list[int] = []
-        if self.revisits.share:
-            inputs, chosen = self.revisited(inputs)
-        self.rows, self.dialogues, self.entropies, self.turn = inputs, None, [], 0
-        self.said = {row: [] for row in range(len(inputs))}
-        self.read = [0] * len(inputs)
+        count = len(inputs)
+        first = self.accelerator.process_index * count
+        places = range(first, first + count)
+        if self.revisits.share or self.recipe.redraw:
+            tasks = self.order[self.done : self.done + self.recipe.tasks]
+            self.chosen, self.groups = self.revisits.swap(tasks), list(range(len(tasks)))
+            inputs = [self.row(self.chosen[place // self.num_generations]) for place in places]
+        self.tried, self.kept = Tried(), list(range(count))
+        self.begin(inputs, places)
         if self.copy:
             self.copy.follow(self.model)
         if isinstance(self.generator, VllmGenerator):
@@ -227,13 +243,13 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         with padding_at_once():
             batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
         # TRL asks whether their spread is near zero, which rounding decides for some group sizes.
-        batch["advantages"][self.dead[self.first : self.first + len(inputs)]] = 0.0
+        batch["advantages"][self.dead[first : first + count]] = 0.0
         self._metrics["train"]["frac_reward_zero_std"][-1] = self.dead.float().mean().item()
-        if chosen:
-            self.revisits.see(chosen, (~self.dead[:: self.num_generations]).tolist())
+        if self.chosen:
+            self.see_groups()
         if self.sieve.filters:
             keep, told = self.sieve.keep(self.columns, self.accelerator)
-            batch["advantages"] = batch["advantages"] * keep
+            batch["advantages"] = batch["advantages"] * keep[self.kept]
             for name, value in told.items():
                 self._metrics["train"][name].append(value)
         if not self.probes and "sampling_per_token_logps" in batch:
@@ -246,6 +262,20 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             partial.replace(self.probes_file)
         return batch
 
+    def see_groups(self) -> None:
+        """Note what came of all groups of the step, and where the next one begins."""
+        differs = dict(
+            zip(self.groups, (~self.dead[:: self.num_generations]).tolist(), strict=True)
+        )
+        live = [differs.get(number, False) for number in range(len(self.chosen))]
+        self.revisits.see(self.chosen, live)
+        self.done += len(live)
+        if self.recipe.redraw:
+            metrics = self._metrics["train"]
+            metrics["rollouts"].append(len(live) * self.num_generations)
+            metrics["live"].append(sum(live) / len(self.groups))
+            metrics["drawn/dead"].append(1 - sum(live) / len(live))
+
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         if not self.tools:
             # TRL copies every prompt, and a list that occurs several times only once.
@@ -254,7 +284,10 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
             prompts = [shared.setdefault(row["task"], prompt) for prompt, row in pairs]
         self.drawn = super()._generate(prompts)
         if self.tools or self.dialogues is not None:
-            self.count_turns()
+            # As evaluation does; TRL counts what was read in the first turn.
+            self.count_tokens(sum(self.read) - sum(map(len, self.drawn[0])))
+        self.judge()
+        redraw(self)
         return self.drawn
 
     def _tokenize_prompts(self, prompts: list[Any]) -> tuple[list[list[int]], Any, Any]:
@@ -263,10 +296,9 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         places = dict(zip(distinct, ids, strict=True))
         return [list(places[id(prompt)]) for prompt in prompts], images, fields
 
-    def count_turns(self) -> None:
-        """Count what was read in later turns, as evaluation does; TRL counts the first prompts."""
-        later = sum(self.read) - sum(map(len, self.drawn[0]))
-        everywhere = self.accelerator.gather(torch.tensor([later], device=self.accelerator.device))
+    def count_tokens(self, more: int) -> None:
+        """Count what TRL does not, of all processes."""
+        everywhere = self.accelerator.gather(torch.tensor([more], device=self.accelerator.device))
         self.state.num_input_tokens_seen += int(everywhere.sum())
         self._metrics["train"]["num_tokens"] = [self.state.num_input_tokens_seen]
 
@@ -291,49 +323,55 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
 
     def _calculate_rewards(self, *args: Any) -> Tensor:
         rewards: Tensor = super()._calculate_rewards(*args)
-        groups = rewards.view(-1, self.num_generations)
-        self.dead = (groups == groups[:, :1]).all(1).repeat_interleave(self.num_generations)
+        dead = dead_groups(rewards, self.num_generations)
+        self.dead = dead.repeat_interleave(self.num_generations)
         return rewards
 
-    def reward(self, log_metric: Any, **_: Any) -> list[float]:
-        """Score and record the answers of this process."""
-        groups = [(self.first + place) // self.num_generations for place in range(len(self.rows))]
-        scored, failed = self.recorder.score(self.attempts(), self.step, groups, self.short)
-        n = len(scored)
-        if self.sieve.filters:
-            weighed = self.weighed(scored, groups)
-            failed += len(weighed.failures)
-            self.columns = columns_of(scored, self.first, self.num_generations, weighed.values)
-        log_metric("valid", sum(one.outcome.valid for one in scored) / n)
-        log_metric("optimal", sum(one.outcome.optimal for one in scored) / n)
-        failed += sum(one.outcome.failure == JUDGE_ERROR for one in scored)
-        log_metric("unjudged", failed / n)
-        log_metric("drawing_s", self.drawing_s)
-        self.drawing_s = 0.0
-        if self.names_short:
-            own = [one.completion_tokens for one in scored]
-            tokens = self.accelerator.gather(torch.tensor(own, device=self.accelerator.device))
-            self.short = short_after(self.short, tokens.cpu().numpy())
-            self._metrics["train"]["short"].append(self.short)
-        return [one.shaped for one in scored]
+    def judge(self) -> None:
+        """Score the rows that were drawn."""
+        groups = [place // self.num_generations for place in self.places]
+        self.recorder.score(self.tried, self.attempts(), groups, self.short)
+        self.tried.drawing_s += self.drawing_s
 
-    def weighed(self, scored: list[Scored], groups: list[int]) -> Shaped:
-        """What the functions among filters weigh the rollouts of this process by."""
-        filters = self.sieve.filters
+    def reward(self, log_metric: Any, **_: Any) -> list[float]:
+        """Record all that this process tried; returns what is learned from it."""
+        tried, scored = self.tried, self.tried.scored
+        self.recorder.record(tried, self.step)
+        failed = tried.failed + sum(one.outcome.failure == JUDGE_ERROR for one in scored)
+        if self.sieve.filters:
+            weighed = self.weighed()
+            failed += len(weighed.failures)
+            columns = columns_of(scored, 0, self.num_generations, weighed.values)
+            self.columns = columns._replace(group=np.array(tried.groups))
+        for one in scored:
+            log_metric("valid", one.outcome.valid)
+            log_metric("optimal", one.outcome.optimal)
+        log_metric("unjudged", failed / len(scored))
+        log_metric("drawing_s", tried.drawing_s)
+        if self.recipe.redraw:
+            for one in scored:
+                log_metric("drawn/reward", one.shaped)
+                log_metric("drawn/length", one.completion_tokens)
+                log_metric("drawn/cut", one.stop is StopReason.LENGTH)
+        if self.names_short:
+            tokens = gather_object([one.completion_tokens for one in scored])
+            self.short = short_after(self.short, np.array(tokens))
+            self._metrics["train"]["short"].append(self.short)
+        return [scored[place].shaped for place in self.kept]
+
+    def weighed(self) -> Shaped:
+        """What the functions among filters weigh the rollouts by that this process tried."""
+        filters, tried = self.sieve.filters, self.tried
         if not codes_of(filters):
-            return Shaped(np.ones(len(scored)))
-        own = [
-            (group, one.shaped, float(one.outcome.valid))
-            for group, one in zip(groups, scored, strict=True)
-        ]
-        whole = self.accelerator.gather(
-            torch.tensor(own, device=self.accelerator.device, dtype=torch.float64)
-        )
-        number, earned, valid = whole.cpu().numpy().T
+            return Shaped(np.ones(len(tried.scored)))
+        pairs = zip(tried.groups, tried.scored, strict=True)
+        own = [(group, one.shaped, float(one.outcome.valid)) for group, one in pairs]
+        parts = gather_object([own])
+        number, earned, valid = np.concatenate(parts).T
         known = grouped(number.astype(np.int64), earned, valid)
-        mine = slice(self.first, self.first + len(scored))
-        told = {name: column[mine] for name, column in known.items()}
-        return self.recorder.weighed(filters, scored, self.short, told)
+        first = sum(map(len, parts[: self.accelerator.process_index]))
+        told = {name: column[first : first + len(own)] for name, column in known.items()}
+        return self.recorder.weighed(filters, tried.scored, self.short, told)
 
     def attempts(self) -> list[Attempt]:
         """What was drawn in this step, row by row."""

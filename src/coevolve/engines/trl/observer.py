@@ -7,6 +7,7 @@ import torch
 from transformers import TrainerCallback
 
 from coevolve.engines.base import Observe, Progress, Stage
+from coevolve.engines.stage import drawn
 from coevolve.engines.trl.folder import StageFolder
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.watch import Watch
@@ -15,7 +16,7 @@ NAMES = {
     **{name: name for name in (
         "loss", "grad_norm", "learning_rate", "reward", "reward_std", "valid", "optimal",
         "unjudged", "entropy", "temperature", "kl", "drift", "drawing_s", "left_out", "threshold",
-        "short", "logprob_gap", "logprob_gap_max", "importance_ratio",
+        "short", "logprob_gap", "logprob_gap_max", "importance_ratio", "rollouts", "live",
     )},
     "frac_reward_zero_std": "dead",
     "completions/mean_length": "length",
@@ -23,8 +24,10 @@ NAMES = {
     "clip_ratio/region_mean": "clipped",
     "num_tokens": "tokens",
     "mean_token_accuracy": "token_accuracy",
+    **{f"drawn/{name}": name for name in ("reward", "dead", "length", "cut")},
 }  # fmt: skip
-"""TRL's names of metrics and ours."""
+"""TRL's names of metrics and ours. Those of all that was drawn stand for those of what is learned
+from, where these differ."""
 
 
 class Observer(TrainerCallback):  # type: ignore[misc]
@@ -38,7 +41,9 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         self.stopped: str | None = None
         self.last: dict[str, float] = {}
         self.earlier_s = 0.0
-        for line in folder.lines():  # what was seen before the stage was cut off
+        lines = folder.lines()
+        self.drawn = drawn(stage, lines)
+        for line in lines:  # what was seen before the stage was cut off
             self.earlier_s += line["seconds"]
             self.watch.see({name: value for name, value in line.items() if name != "step"})
         self.began = self.step_began = time.perf_counter()
@@ -62,6 +67,7 @@ class Observer(TrainerCallback):  # type: ignore[misc]
             metrics["memory_gib"] = torch.cuda.max_memory_allocated() / 2**30
             torch.cuda.reset_peak_memory_stats()
         self.last = metrics
+        self.drawn += drawn(self.stage, [metrics])
         self.stopped = self.watch.see(metrics)
         if state.is_world_process_zero:
             self.folder.add_line({"step": step, **metrics})
@@ -70,7 +76,7 @@ class Observer(TrainerCallback):  # type: ignore[misc]
         if self.stopped:
             control.should_training_stop = True
             control.should_save = False
-        elif self.stage.recipe.is_over(step, metrics.get("tokens", 0)):
+        elif self.stage.recipe.is_over(step, metrics.get("tokens", 0), self.drawn):
             control.should_training_stop = control.should_save = True
 
     def step(self, state: Any) -> int:

@@ -1,6 +1,7 @@
 """Scoring rollouts and writing them down while the GPU goes on: one file per step and process."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -47,6 +48,19 @@ class Scored(NamedTuple):
     """The reward that training uses."""
 
 
+@dataclass
+class Tried:
+    """All that a process drew for a step, in order."""
+
+    attempts: list[Attempt] = field(default_factory=list)
+    scored: list[Scored] = field(default_factory=list)
+    groups: list[int] = field(default_factory=list)
+    """The number of each one's group in the step."""
+    failed: int = 0
+    """How often the harness's reward failed."""
+    drawing_s: float = 0.0
+
+
 class Recorder:
     """Judges and records attempts; what is recorded is what the reward was computed from."""
 
@@ -63,19 +77,23 @@ class Recorder:
         return begin(self.domains[task.domain], task)
 
     def score(
-        self, attempts: list[Attempt], step: int, groups: list[int], short: float = SHORT
-    ) -> tuple[list[Scored], int]:
-        """What came of the attempts of one step, each in the group of that number, and how often
-        the harness's reward failed; rollouts are made of them on their way to disk."""
+        self, tried: Tried, attempts: list[Attempt], groups: list[int], short: float = SHORT
+    ) -> None:
+        """Add attempts, each in the group of that number, with what came of them."""
         found = [
             Scored(outcome, one.completion.stop, one.completion.completion_tokens, one.messages)
             for one, outcome in zip(attempts, self.outcomes(attempts), strict=True)
         ]
         rewards = shaped(self.shape, found, components_of(self.domains), short)
         pairs = zip(found, rewards.values.tolist(), strict=True)
-        scored = [Scored(*one[:4], reward) for one, reward in pairs]
-        self.pending.append(self.writer.submit(self.keep, attempts, scored, step, groups))
-        return scored, len(rewards.failures)
+        tried.scored += [Scored(*one[:4], reward) for one, reward in pairs]
+        tried.attempts += attempts
+        tried.groups += groups
+        tried.failed += len(rewards.failures)
+
+    def record(self, tried: Tried, step: int) -> None:
+        """Have all of a step written down; rollouts are made of them on their way to disk."""
+        self.pending.append(self.writer.submit(self.keep, tried, step))
 
     def weighed(
         self, filters: tuple[Filter, ...], scored: list[Scored], short: float,
@@ -111,16 +129,14 @@ class Recorder:
         work = partial(episode.outcome, text, tokens)
         return judged(self.domains[task.domain], task, text, tokens, work)
 
-    def keep(
-        self, attempts: list[Attempt], scored: list[Scored], step: int, groups: list[int]
-    ) -> None:
+    def keep(self, tried: Tried, step: int) -> None:
         """Write the rollouts of a step."""
         rollouts = [
             record(
                 attempt.prompt, attempt.completion, attempt.turns, one.outcome, self.policy, step,
                 one.shaped, f"{step}/{group}",
             )
-            for attempt, one, group in zip(attempts, scored, groups, strict=True)
+            for attempt, one, group in zip(tried.attempts, tried.scored, tried.groups, strict=True)
         ]  # fmt: skip
         write(rollouts, step_file(self.folder, step, self.process))
 

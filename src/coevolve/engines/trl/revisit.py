@@ -32,8 +32,9 @@ class Revisits:
             if differs and task not in self.waiting:
                 self.waiting.append(task)
 
-    def recall(self, folder: Path, until: int, numbers: Mapping[str, int]) -> None:
-        """Go through the steps before one, as they were recorded in a folder."""
+    def recall(self, folder: Path, until: int, each: int, numbers: Mapping[str, int]) -> None:
+        """Go through the steps before one, as they were recorded in a folder. A step begins with
+        `each` groups; what it drew in place of dead ones comes after them."""
         steps: list[dict[int, tuple[int, set[float]]]] = [{} for _ in range(until)]
         for file in stage_files(folder):
             for block in blocks(file, SEEN):
@@ -44,5 +45,5 @@ class Revisits:
                         steps[step].setdefault(place, (numbers[task], set()))[1].add(earned)
         for groups in steps:
             found = [groups[place] for place in sorted(groups)]
-            self.swap([task for task, _ in found])
+            self.swap([task for task, _ in found[:each]])
             self.see([task for task, _ in found], [len(earned) > 1 for _, earned in found])
