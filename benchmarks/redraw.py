@@ -1,11 +1,11 @@
 """Whether drawing dead groups again pays at equal rollouts: the pocket policy, several seeds.
 
-    python benchmarks/redraw.py [--seeds 4] [--times 0 2] [--steps 40] [--rate 1e-4] [--count 400]
-        [--folder runs/redraw] [--json FILE]
+    python benchmarks/redraw.py [--seeds 4] [--times 0 2] [--steps 40] [--group 8]
+        [--rate 5e-5] [--count 400] [--folder runs/redraw] [--json FILE]
 
 Every seed trains on tasks of its own, with as many rollouts for each number of times; all are
-measured on the same dev tasks, by drawing. Half of the boards have four or five agents, which the
-policy hardly ever solves: most of their groups are dead. Intervals are over seeds (Student's t),
+measured on the same dev tasks, by drawing. Most boards have five agents, which the policy hardly
+ever solves: most of their groups are dead. Intervals are over seeds (Student's t),
 paired with the first number of times. Stages that are done are not trained again.
 """
 
@@ -30,14 +30,14 @@ from coevolve.policies.models import load
 
 LAKE = get_domain("lake")
 KNOBS = LAKE.space.parse(
-    {"agents2.share": 0.25, "agents3.share": 0.25, "agents4.share": 0.25, "agents5.share": 0.25}
+    {"agents2.share": 0.4, "agents5.share": 0.6, "size3.data_ratio": 0, "size4.data_ratio": 1}
 )
 
 
 def rate(policy: str, count: int) -> float:
     """The share of drawn answers to dev tasks that are valid."""
     tasks = list(LAKE.generate(KNOBS, count, 5, Split.DEV))
-    sampling = Sampling(temperature=1.0, max_tokens=96, seed=5)
+    sampling = Sampling(temperature=1.0, max_tokens=64, seed=5)
     loaded = load(policy, "")
     drawn = attempts(
         LAKE, LocalPolicy(policy, loaded=loaded), tasks, sampling, style=loaded.style("lake"),
@@ -49,8 +49,8 @@ def rate(policy: str, count: int) -> float:
 def trained(arguments: argparse.Namespace, seed: int, times: int) -> dict[str, Any]:
     """One stage, and what came of it."""
     recipe = Recipe(
-        steps=arguments.steps, tasks=8, group=4, learning_rate=arguments.rate, max_tokens=96,
-        redraw=times,
+        steps=arguments.steps, tasks=16, group=arguments.group, learning_rate=arguments.rate,
+        max_tokens=64, redraw=times,
     )  # fmt: skip
     folder = arguments.folder / f"seed-{seed}-times-{times}"
     tasks = list(LAKE.generate(KNOBS, recipe.distinct, derive(seed, "tasks"), Split.TRAIN))
@@ -76,7 +76,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--times", type=int, nargs="+", default=[0, 2])
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--group", type=int, default=8)
+    parser.add_argument("--rate", type=float, default=5e-5)
     parser.add_argument("--count", type=int, default=400, help="dev tasks, each tried twice")
     parser.add_argument("--folder", type=Path, default=Path("runs/redraw"))
     parser.add_argument("--json", type=Path)
