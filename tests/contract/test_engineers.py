@@ -328,7 +328,7 @@ def test_tools_reach_real_rollouts_and_nothing_else(real):
     assert "refused" in answers[1]
     assert "refused" in answers[2]
     assert "assistant:" in answers[3]
-    assert "no diagnostic and no id" in answers[4]
+    assert "neither a diagnostic nor the id" in answers[4]
     assert '"dead_groups"' in answers[5]
     assert found.patch.factor == "recipe.clip_low"
     with pytest.raises(EvidenceError):

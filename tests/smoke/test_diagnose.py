@@ -70,5 +70,5 @@ def test_mistakes_are_named(run, words, said):
 
 
 def test_a_folder_that_is_no_run(tmp_path):
-    assert "no folder of a run" in diagnose(tmp_path / "none").stderr
-    assert "no folder of a run" in diagnose(tmp_path).stderr
+    assert "not the folder of a run" in diagnose(tmp_path / "none").stderr
+    assert "not the folder of a run" in diagnose(tmp_path).stderr

@@ -205,7 +205,7 @@ def test_a_run_without_rollouts_has_empty_views(tmp_path):
         assert rows(evidence, f"SELECT * FROM {name}") == []
     with pytest.raises(UserError, match="no rollouts"):
         Diagnosis(made.folder)
-    with pytest.raises(UserError, match="no folder of a run"):
+    with pytest.raises(UserError, match="not the folder of a run"):
         gather(tmp_path)
 
 

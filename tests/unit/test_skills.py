@@ -294,7 +294,7 @@ def test_several_runs_at_once_lose_no_trial(tmp_path):
         ("[a]\nfactor='reward'\nsummary='x'\nhypothesis='y'\ntemplate={kind='scale', by=2}",
          "rewrite, drop, set"),
         ("[a]\nfactor='reward'\nsummary='x'\nhypothesis='y'\n"
-         "template={kind='rewrite', text='import os'}", "no expression"),
+         "template={kind='rewrite', text='import os'}", "not an expression"),
         ("[a]\nfactor='knobs'\nsummary='x'\nhypothesis='y'\n"
          "template={kind='engineer', name='fronteer'}", "did you mean 'frontier'"),
         ("[a]\nfactor='recipe.group'\nsummary='x'\nhypothesis='y'\ntrigger='dead'\n"

@@ -281,7 +281,7 @@ def test_bad_sources_get_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     idle = committed(tmp_path / "idle", {"test_a.py": "def test_a():\n    pass\n"})
     assert "call no function" in problem(str(idle))
     (tmp_path / "plain").mkdir()
-    assert "no git repository" in problem(str(tmp_path / "plain"))
+    assert "not a git repository" in problem(str(tmp_path / "plain"))
     assert "neither NAME==VERSION nor" in problem(str(tmp_path / "absent"))
     sdists = tmp_path / "cache" / "coevolve" / "swe" / "sdists"
     sdists.mkdir(parents=True)
