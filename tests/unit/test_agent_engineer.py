@@ -215,7 +215,7 @@ def test_mistakes_are_told_and_can_be_mended():
     said = [call["answer"] for call in found.calls]
     for words, answer in zip(
         ("unknown factor", "changes nothing", "no_colder_when_collapsed warns", "'gold'",
-         "none of these knobs", "these knobs change nothing", "no metric",
+         "none of these knobs", "these knobs change nothing", "not a metric",
          "version 1 was trained so already", "refused: too hot", "proposed"),
         said, strict=True,
     ):  # fmt: skip

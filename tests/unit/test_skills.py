@@ -298,7 +298,7 @@ def test_several_runs_at_once_lose_no_trial(tmp_path):
         ("[a]\nfactor='knobs'\nsummary='x'\nhypothesis='y'\n"
          "template={kind='engineer', name='fronteer'}", "did you mean 'frontier'"),
         ("[a]\nfactor='recipe.group'\nsummary='x'\nhypothesis='y'\ntrigger='dead'\n"
-         "template={kind='scale', by=2}", "no comparison"),
+         "template={kind='scale', by=2}", "not a comparison"),
         ("[Bad-Name]\nfactor='recipe.group'\nsummary='x'\nhypothesis='y'\n"
          "template={kind='scale', by=2}", "name"),
     ],
