@@ -56,15 +56,16 @@ class MixtureEngine:
             )  # fmt: skip
             rollouts = list(played)
             rewards = shaped(stage.reward, rollouts, self.domain.components, short).values
+            numbers = np.arange(len(rollouts)) // recipe.group
             for place, (one, reward) in enumerate(zip(rollouts, rewards, strict=True)):
-                facts = {"step": step, "group": f"{step}/{place // recipe.group}"}
+                facts = {"step": step, "group": f"{step}/{numbers[place]}"}
                 rollouts[place] = one.model_copy(update={**facts, "shaped": float(reward)})
             write(rollouts, step_file(stage.folder / "rollouts", step))
             valid = np.array([float(one.outcome.valid) for one in rollouts])
-            groups = grouped(np.arange(len(rollouts)) // recipe.group, rewards, valid)
+            groups = grouped(numbers, rewards, valid)
             own = weighed(stage.filters, rollouts, self.domain.components, short, groups).values
             short = short_after(short, [one.completion_tokens for one in rollouts])
-            columns = columns_of(rollouts, 0, recipe.group, own)
+            columns = columns_of(rollouts, numbers, own)
             weight, memory = weights(stage.filters, columns, memory)
             gained = weight * advantages(rewards, recipe.group)
             picked = [policy.pick(one.task_id, one.sample, sampling) for one in rollouts]

@@ -93,15 +93,13 @@ def names_short(text: str) -> bool:
     return "short" in text if is_code(text) else "short" in expression(text).names
 
 
-def columns_of(
-    rollouts: Sequence[Judged], first: int, group: int, weight: Numbers | None = None
-) -> Columns:
-    """What filters look at; `first` is the number of the first rollout in its step."""
+def columns_of(rollouts: Sequence[Judged], groups: ArrayLike, weight: Numbers) -> Columns:
+    """What filters look at; `groups` are the numbers of each one's group in its step."""
     return Columns(
-        (first + np.arange(len(rollouts))) // group,
+        np.array(groups, dtype=np.int64),
         np.array([rollout.shaped for rollout in rollouts], dtype=np.float64),
         np.array([rollout.stop is StopReason.LENGTH for rollout in rollouts], dtype=bool),
         np.array([rollout.completion_tokens for rollout in rollouts], dtype=np.int64),
         np.array([turns_of(rollout) for rollout in rollouts], dtype=np.int64),
-        np.ones(len(rollouts)) if weight is None else weight,
+        weight,
     )

@@ -341,8 +341,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         if self.sieve.filters:
             weighed = self.weighed()
             failed += len(weighed.failures)
-            columns = columns_of(scored, 0, self.num_generations, weighed.values)
-            self.columns = columns._replace(group=np.array(tried.groups))
+            self.columns = columns_of(scored, tried.groups, weighed.values)
         for one in scored:
             log_metric("valid", one.outcome.valid)
             log_metric("optimal", one.outcome.optimal)
