@@ -217,14 +217,14 @@ def in_groups(rollouts: Sequence[Rollout], samples: int) -> Iterator[Sequence[Ro
         yield rollouts[first : first + samples]
 
 
-def prepare(folder: Path, policy: str, amount: Measure) -> None:
+def prepare(folder: Path, policy: str, domain: str, quick: bool) -> None:
     """The target as the checkpoint sees it: answers to dev tasks, and the way to better ones."""
     import torch
 
     from coevolve.policies.likelihood import gradient
     from coevolve.policies.models import load
 
-    model = load(policy, training=True)
+    amount, model = Measure(domain, quick), load(policy, training=True)
     found = amount.answers(model, amount.dev_tasks(), amount.dev_samples, 2)
     lines = "\n".join(one.model_dump_json() for one in found)
     values = np.array([float(one.outcome.valid) for one in found]).reshape(-1, amount.dev_samples)
@@ -323,7 +323,8 @@ def collect(arguments: argparse.Namespace) -> dict[str, Any]:
     share_gpu()
     if not (folder / "dev.jsonl").exists():
         with ProcessPoolExecutor(1, get_context("spawn")) as apart:  # gives its memory back
-            apart.submit(prepare, folder, arguments.policy, amount).result()
+            asked = (folder, arguments.policy, arguments.domain, arguments.quick)
+            apart.submit(prepare, *asked).result()
 
     def work(job: tuple[str, str]) -> dict[str, Any]:
         name, what = job

@@ -101,7 +101,7 @@ def test_need_counts_what_the_target_lacks() -> None:
     assert needs(near, spread, hard) == pytest.approx([0.45, 0.45], abs=0.05)
     assert needs(far, spread, hard).max() < 0.15
     assert needs(near, spread, cells_of(answers({7: 1.0}, 8, 1))).max() == 0.0
-    assert likeness({"topic": "a", "size": 3}, {"topic": "b", "size": 4}) == 0.25
+    assert likeness({"topic": "a", "size": 3}, {"topic": "b", "size": 4}) == 0.05
     assert likeness({"wait": True}, {"wait": False}) == 0.5
 
 

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 PARTS = 16
 """Into which the probes of knobs are cut, each with a gradient of its own."""
 NEXT = 0.5
-"""What tasks of the next kind are worth to a kind that fails, beside tasks of its own."""
+"""What tasks one step away are worth to a kind that fails, beside tasks of its own."""
+OTHER = 0.1
+"""What tasks are worth that are of another sort altogether: whose label is another word."""
 Labels = Mapping[str, Label]
 MOST = 20.0
 """Log-ratio beyond which an answer is not made likelier."""
@@ -202,12 +204,12 @@ def needs(labels: Sequence[Labels], spread: Numbers, dev: Sequence[Cell]) -> Num
 
 
 def likeness(one: Labels, other: Labels) -> float:
-    """1 for the same labels; each that differs, and each step between numbers, halves it."""
+    """1 for the same labels; less with each step between numbers, and with each other word."""
     found = 1.0
     for name, here in one.items():
         there = other.get(name, here)
-        if isinstance(here, bool) or not isinstance(here, int | float):
-            found *= NEXT ** float(here != there)
-        elif isinstance(there, int | float):
+        if isinstance(here, int | float) and isinstance(there, int | float):
             found *= NEXT ** abs(here - there)
+        elif here != there:
+            found *= OTHER
     return found

@@ -9,7 +9,7 @@ BETS = {
     "need": (
         "what there is to learn from fresh tasks of it (how much rewards differ within groups of "
         "answers), for every kind of dev task weighed by how much of that kind fails, and by "
-        "likeness: every label that differs, and every step between numbers, halves it"
+        "likeness: every step between numbers halves it, and another word leaves a tenth of it"
     ),
     "gradient": "how far learning from answers to fresh tasks moves weights towards better ones",
     "replay": "how much likelier a short training makes the good answers to dev tasks",
