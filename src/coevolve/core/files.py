@@ -29,7 +29,7 @@ def replace_file(path: Path, data: bytes) -> None:
 def read_regular(path: Path) -> bytes:
     """What a file holds. What only waits until somebody writes to it, such as a pipe, is an error:
     nobody does in the folder of a run."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -50,6 +50,8 @@ def name_in(folder: Path, place: str) -> str:
 def settle(folder: Path, deep: bool = False) -> None:
     """Have the names in a folder on the disk, where a power cut leaves them; `deep`: all below."""
     for path in (*(folder.rglob("*") if deep else ()), folder):
+        if path.is_dir() and not hasattr(os, "O_DIRECTORY"):  # Windows opens no folders
+            continue
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

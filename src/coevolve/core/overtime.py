@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 LOOK_S = 0.1
 """Between two looks at what is under way."""
-SIGNAL = signal.SIGVTALRM
+SIGNAL: Any = getattr(signal, "SIGVTALRM", None)
+"""Windows has none: there the main thread is told like every other."""
 
 
 class Overtime(BaseException):
@@ -30,18 +31,23 @@ class Work:
 
     def __init__(self, cpu_s: float, wall_s: float) -> None:
         self.thread = threading.get_ident()
-        self.main = threading.current_thread() is threading.main_thread()
+        self.main = SIGNAL is not None and threading.current_thread() is threading.main_thread()
         clock = getattr(time, "pthread_getcpuclockid", None)
-        self.clock = clock(self.thread) if clock else time.CLOCK_MONOTONIC
+        self.clock: int | None = clock(self.thread) if clock else None
         self.cpu_s, self.wall_s = cpu_s, wall_s
-        self.cpu_end = time.clock_gettime(self.clock) + cpu_s
+        self.cpu_end = self.used + cpu_s
         self.wall_end = time.monotonic() + wall_s
         self.told = False
         self.before: Any = None
 
     @property
+    def used(self) -> float:
+        """Processor time of its thread; where the system does not tell, the clock's."""
+        return time.monotonic() if self.clock is None else time.clock_gettime(self.clock)
+
+    @property
     def late(self) -> bool:
-        return time.clock_gettime(self.clock) > self.cpu_end or time.monotonic() > self.wall_end
+        return self.used > self.cpu_end or time.monotonic() > self.wall_end
 
     def begin(self) -> None:
         if self.main:
@@ -125,7 +131,8 @@ def forget() -> None:
     WATCH = Watch()
 
 
-os.register_at_fork(after_in_child=forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)
 
 
 def within(cpu_s: float, wall_s: float, do: Callable[[], Result]) -> Result:

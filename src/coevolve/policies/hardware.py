@@ -51,7 +51,7 @@ def pick_dtype(device: torch.device, training: bool) -> torch.dtype:
 def machine_memory() -> int:
     """Bytes of memory that this machine has, or the container that this is; 0: not known."""
     found = []
-    with suppress(ValueError, OSError):
+    with suppress(ValueError, OSError, AttributeError):  # Windows does not tell
         found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     for file in BOUNDS:
         with suppress(ValueError, OSError):

@@ -56,6 +56,8 @@ def choose(wall: Literal["bubblewrap", "none"]) -> None:
 @cache
 def program() -> str:
     """Where bubblewrap is; refuses to go on without it."""
+    if platform.system() != "Linux":
+        raise refusal("needs Linux")
     found = shutil.which("bwrap")
     if found is None:
         raise refusal(

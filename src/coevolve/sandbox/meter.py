@@ -15,7 +15,6 @@ LOOK_S = 0.03
 """How often a waiting judge looks."""
 OWN_MB, OWN_TASKS = 32, 3
 """What a sandbox itself takes beside the program: a worker, and bubblewrap's process."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Over(Exception):
@@ -41,7 +40,7 @@ class Meter:
 
     @property
     def cpu_s(self) -> float:
-        counted = (self.lost + self.latest) / TICKS
+        counted = (self.lost + self.latest) / os.sysconf("SC_CLK_TCK")
         return max(counted, self.group.cpu_s) if self.group else counted
 
     @property

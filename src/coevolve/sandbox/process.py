@@ -4,7 +4,6 @@ Nothing that it does or leaves undone can keep us waiting. What goes in is trust
 what comes out is bytes of a stated length and no more.
 """
 
-import fcntl
 import json
 import marshal
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import SandboxError, UserError
+from coevolve.core.system import NEEDS_POSIX
 from coevolve.sandbox import bubblewrap, seccomp
 from coevolve.sandbox.bubblewrap import ENVIRONMENT, PYTHON, Bind
 from coevolve.sandbox.group import Group, enclose
@@ -140,6 +140,10 @@ class Worker:
     """A process that takes one job. Whoever has it must `end` it."""
 
     def __init__(self, slot: int, space_mb: int = 64, binds: tuple[Bind, ...] = ()) -> None:
+        try:
+            import fcntl
+        except ImportError:
+            raise UserError(f"running code in a sandbox {NEEDS_POSIX}") from None
         self.walled = bubblewrap.kind() == "bubblewrap"
         self.folder = None if self.walled else tempfile.TemporaryDirectory(prefix="coevolve-")
         if self.walled and os.getuid() == 0:

@@ -4,7 +4,6 @@ Invariant: the lock belongs to one process and ends with it, however it ends; a 
 a run does not keep it.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,12 @@ from weakref import WeakSet
 
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.files import replace_file, settle
+from coevolve.core.system import NEEDS_POSIX
+
+try:
+    import fcntl
+except ImportError:  # Windows, where runs are only read
+    fcntl = None  # type: ignore[assignment]
 
 PATIENCE_S = 0.5
 """How long a writer tries: somebody who looks whether a run is going on holds the lock shortly."""
@@ -35,6 +40,7 @@ def write(path: Path, data: bytes) -> None:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Wait until no other process does this with the folder, and keep others waiting."""
+    need_locks()
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -65,6 +71,7 @@ class WriterLock:
             self.release()
 
     def take(self) -> int:
+        need_locks()
         try:
             descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
@@ -87,6 +94,8 @@ class WriterLock:
         """The process that holds the lock, if one does; 0 if it did not say which it is."""
         if self.held:
             return os.getpid()
+        if fcntl is None:
+            return None
         try:
             descriptor = os.open(self.file, os.O_RDONLY)
         except FileNotFoundError:
@@ -126,7 +135,14 @@ def release_all() -> None:
         lock.release()
 
 
-os.register_at_fork(after_in_child=release_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=release_all)
+
+
+def need_locks() -> None:
+    """Locks that end with their process."""
+    if fcntl is None:
+        raise UserError(f"writing a run {NEEDS_POSIX}")
 
 
 def locked(descriptor: int, mode: int, patience_s: float) -> bool:

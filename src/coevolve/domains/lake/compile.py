@@ -41,7 +41,8 @@ def cache_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"coevolve-{os.getuid()}" / state.hexdigest()
+        user = os.getuid() if hasattr(os, "getuid") else "user"  # Windows has a folder for each
+        folder = Path(tempfile.gettempdir()) / f"coevolve-{user}" / state.hexdigest()
     return folder
 
 

@@ -10,7 +10,6 @@ import contextlib
 import marshal
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -157,6 +156,8 @@ def serve() -> None:
     Only the LaTeX parser is used: the one for plain expressions evaluates Python. Memory is
     limited, since a short formula can fill any machine.
     """
+    import resource  # which Windows lacks, as it lacks what follows
+
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries that print must not be read as verdicts
