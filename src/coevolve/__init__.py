@@ -1,8 +1,8 @@
 """coevolve runs the outer loop of LLM reinforcement learning.
 
-What others import: `run` and `resume` a `Plan`, and open its test split (`final`); write an
-`Engineer` that proposes a `Patch` from a `View`, a `Domain` (`SimpleDomain` does most of it), or an
-`Engine`. Nothing heavy is imported before it is used.
+What others import: `run` and `resume` a `Plan`, `read` what a run has come to, and open its test
+split (`final`); write an `Engineer` that proposes a `Patch` from a `View`, a `Domain`
+(`SimpleDomain` does most of it), or an `Engine`. Nothing heavy is imported before it is used.
 """
 
 from importlib import import_module
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from coevolve.engines.base import Engine
     from coevolve.harness.patch import Patch
     from coevolve.harness.plan import Plan
-    from coevolve.start import Outcome, final, resume, run
+    from coevolve.start import Outcome, final, read, resume, run
 
 __version__ = "0.1.0"
 __all__ = [
     "Domain", "Engine", "Engineer", "Outcome", "Patch", "Plan", "SimpleDomain", "View", "final",
-    "resume", "run",
+    "read", "resume", "run",
 ]  # fmt: skip
 
 _PLACES = {
@@ -33,6 +33,7 @@ _PLACES = {
     "Plan": "harness.plan",
     "Outcome": "start",
     "final": "start",
+    "read": "start",
     "resume": "start",
     "run": "start",
 }
@@ -46,4 +47,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

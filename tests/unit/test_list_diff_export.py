@@ -8,9 +8,11 @@ import pytest
 from pretended import TREE, Listed, make_run
 from typer.testing import CliRunner
 
+import coevolve
 from coevolve.cli.main import app
-from coevolve.core.errors import UserError
+from coevolve.core.errors import LedgerError, UserError
 from coevolve.loop.loop import run_loop
+from coevolve.store.ledger import Ledger
 
 GOOD = {"factor": "recipe.temperature", "value": 0.9}
 
@@ -77,3 +79,64 @@ def test_rollouts_are_a_data_set_without_gate_and_test(runs: Path, tmp_path: Pat
     assert set(found["train"]["split"]) == {"train"}
     assert set(found["dev"]["version"]) == {0, 1}
     assert json.loads(found["dev"][0]["bucket"])["agents"]
+
+
+def test_a_run_is_read_as_frames(runs: Path) -> None:
+    pytest.importorskip("pandas", reason="comes with the extra `train`")
+    found = coevolve.read(runs / "one")
+    versions = found.versions()
+    assert list(versions["version"]) == [0, 1]
+    assert versions["factor"][1] == "recipe.temperature"
+    assert set(found.steps()["version"]) <= {0, 1}
+    rollouts = found.rollouts(columns=["task_id", "split", "valid"])
+    assert list(rollouts) == ["task_id", "split", "valid", "version"]
+    assert set(rollouts["split"]) == {"train", "dev"}
+    assert len(rollouts) == len(found.rollouts())
+    with pytest.raises(UserError, match="no column 'answer'"):
+        found.rollouts(columns=["answer"])
+    with pytest.raises(UserError, match="pandas or polars, not of 'excel'"):
+        found.versions("excel")
+    with pytest.raises(LedgerError, match="no run in"):
+        coevolve.read(runs / "nowhere")
+
+
+def test_a_run_is_read_as_frames_of_polars(runs: Path) -> None:
+    polars = pytest.importorskip("polars", reason="installed apart")
+    found = coevolve.read(runs / "one")
+    for frame in (found.versions("polars"), found.steps("polars"), found.rollouts("polars")):
+        assert isinstance(frame, polars.DataFrame)
+    assert found.versions("polars")["version"].to_list() == [0, 1]
+
+
+def test_plans_lineages_and_runs_show_themselves_in_notebooks(runs: Path) -> None:
+    found = coevolve.read(runs / "one")
+    page = found._repr_html_()
+    assert "Did it learn?" in page
+    assert "temperature 1 → 0.9" in page
+    assert repr(found.lineage) == "<lineage of test: 2 versions, 2 kept>"
+    assert "2 versions" in repr(found)
+    plan = coevolve.Plan(versions=7, reward="valid * (tokens < 9)")
+    assert "<td>7</td>" in plan._repr_html_()
+    assert "tokens &lt; 9" in plan._repr_html_()
+    assert "seed" not in plan._repr_html_()
+
+
+def test_a_run_with_an_engineer_of_ones_own_is_resumed_from_python(tmp_path: Path) -> None:
+    class Mine:
+        name = "mine"
+
+        def propose(self, view: object, seed: int) -> list[object]:
+            return []
+
+    run = make_run(tmp_path / "own", Mine(), **{**TREE, "versions": 1, "engineers": ["mine"]})
+    run_loop(run)
+    run.ledger.close()
+    before = numbers_of(tmp_path / "own")
+    with pytest.raises(UserError, match=r"'mine' is no engineer.*coevolve\.resume\("):
+        coevolve.resume(tmp_path / "own", versions=2)
+    assert numbers_of(tmp_path / "own") == before
+
+
+def numbers_of(folder: Path) -> list[int]:
+    with Ledger.open(folder) as ledger:
+        return [event.number for event in ledger.events()]

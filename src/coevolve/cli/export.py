@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,8 +58,11 @@ def export(
       coevolve export runs/rounds rollouts --as data
     """
     from coevolve.cli.show import out
+    from coevolve.engines.stage import steps_of
+    from coevolve.store.tables import versions
 
     lineage = lineage_in(folder)
+    numbers = [node.number for node in lineage.nodes]
     if form is Form.trackio:
         count = to_trackio(folder, lineage)
         out.print(f"logged {count:,} steps into the project {lineage.plan.name}; look at them with "
@@ -71,45 +73,12 @@ def export(
         raise UserError(f"{place} is there already; name a new folder")
     place.mkdir(parents=True, exist_ok=True)
     if form is Form.data:
-        written = rollouts(folder, place, lineage.plan.name)
+        written = write_rollouts(folder, place, lineage.plan.name)
     else:
-        every = [line for node in lineage.nodes for line in steps(folder, node.number)]
-        tables = {"versions": versions(lineage), "steps": every}
+        tables = {"versions": versions(lineage), "steps": list(steps_of(folder, numbers))}
         written = [write(place, name, rows, form) for name, rows in tables.items()]
     for path in written:
         out.print(str(path), highlight=False)
-
-
-def versions(lineage: "Lineage") -> list[dict[str, Any]]:
-    """What each version is, and what became of it."""
-    found = []
-    for node in lineage.nodes:
-        version, gate = node.version, node.gate
-        patch = version.patch
-        row = {
-            "version": version.number, "parent": version.parent, "generation": version.generation,
-            "author": version.author, "control": version.control,
-            "factor": patch.factor if patch else "",
-            "value": json.dumps(patch.value) if patch else "",
-            "verdict": version.verdict or "open", "words": gate.words if gate else "",
-            "rollouts": node.spent.rollouts, "tokens": node.spent.tokens,
-            "seconds": round(node.spent.seconds, 1),
-        }  # fmt: skip
-        if gate:
-            row |= {f"gate_{metric}": rate for metric, rate in gate.scores.rates.items()}
-            row |= {"n": gate.scores.n, "change": gate.change.mean, "low": gate.change.low,
-                    "high": gate.change.high}  # fmt: skip
-        found.append(row)
-    return found
-
-
-def steps(folder: Path, number: int) -> Iterator[dict[str, Any]]:
-    """Every metric of every step of a version."""
-    from coevolve.engines.stage import read_steps
-    from coevolve.store.paths import Paths
-
-    for line in read_steps(Paths(folder.resolve()).version(number) / "stage/steps.jsonl"):
-        yield {"version": number, **line}
 
 
 def write(place: Path, name: str, rows: list[dict[str, Any]], form: Form) -> Path:
@@ -125,35 +94,23 @@ def write(place: Path, name: str, rows: list[dict[str, Any]], form: Form) -> Pat
     return path
 
 
-def rollouts(folder: Path, place: Path, name: str) -> list[Path]:
-    """Rollouts of the visible splits, a file for each version and source."""
+def write_rollouts(folder: Path, place: Path, name: str) -> list[Path]:
+    """A file for each version and source."""
     from pyarrow import parquet
 
-    from coevolve.store.layout import parts_of
-    from coevolve.store.rollouts import SCHEMA, blocks
+    from coevolve.store.rollouts import SCHEMA
+    from coevolve.store.tables import plain, rollouts
 
-    written = []
-    for part in parts_of(folder.resolve()):
-        path = place / str(part.split) / f"version-{part.version:02d}-{part.source}.parquet"
+    written, schema = [], plain(SCHEMA.empty_table(), 0).schema
+    for source in rollouts(folder):
+        path = place / str(source.split) / f"{source.name}.parquet"
         path.parent.mkdir(exist_ok=True)
-        schema = exported(SCHEMA.empty_table(), part.version).schema
         with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-            for block in (block for file in part.files for block in blocks(file)):
-                writer.write_table(exported(block, part.version))
+            for block in source.blocks:
+                writer.write_table(block)
         written.append(path)
     (place / "README.md").write_text(CARD.format(name=name), encoding="utf-8")
     return [*written, place / "README.md"]
-
-
-def exported(table: Any, version: int) -> Any:
-    """Rollouts with their version, and with maps as JSON text: data sets know no maps."""
-    import pyarrow
-
-    for place, field in enumerate(table.schema):
-        if pyarrow.types.is_map(field.type):
-            texts = [json.dumps(dict(value)) for value in table[field.name].to_pylist()]
-            table = table.set_column(place, field.name, pyarrow.array(texts, pyarrow.string()))
-    return table.append_column("version", pyarrow.array([version] * len(table), pyarrow.int32()))
 
 
 def to_trackio(folder: Path, lineage: "Lineage") -> int:
@@ -162,9 +119,11 @@ def to_trackio(folder: Path, lineage: "Lineage") -> int:
         import trackio
     except ImportError:
         raise UserError("--as trackio needs a package: pip install trackio") from None
+    from coevolve.engines.stage import steps_of
+
     count = 0
     for node in lineage.nodes:
-        own = [*steps(folder, node.number)]
+        own = [*steps_of(folder, [node.number])]
         trackio.init(project=lineage.plan.name, name=f"version-{node.number:02d}")
         for line in own:
             step = line.pop("step")

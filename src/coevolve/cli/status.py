@@ -1,7 +1,6 @@
 """`coevolve status`: where a run stands."""
 
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from coevolve.cli.resume import Run
@@ -52,14 +51,11 @@ def answered(ledger: "Ledger") -> "Answers | None":
     """Whether it learned and whether engineers helped; None where the record cannot be read, which
     is told beside."""
     from coevolve.dashboard.answers import answers_of
-    from coevolve.domains.registry import get_domain
     from coevolve.store.lineage import lineage_of
+    from coevolve.store.tables import space_of
 
-    space = None
     try:
         lineage = lineage_of(ledger)
-        with suppress(CoevolveError):  # a domain that is not installed any more
-            space = get_domain(lineage.plan.domain).space
-        return answers_of(lineage, space)
+        return answers_of(lineage, space_of(lineage))
     except (CoevolveError, ValueError, IndexError):
         return None

@@ -287,6 +287,17 @@ class Plan(Value):
     def title(self) -> str:
         return f"{self.name}: {', '.join(self.engineers)} on {self.domain}"
 
+    def _repr_html_(self) -> str:
+        from coevolve.core.html import table
+
+        usual, own = (flat(one.model_dump(mode="json")) for one in (Plan(), self))
+        rows = [
+            {"setting": name, "value": value, "default": usual.get(name)}
+            for name, value in own.items()
+            if value != usual.get(name)
+        ]
+        return table(rows, f"{self.title}; settings that are not the default")
+
 
 class Source(NamedTuple):
     """Where a setting of a plan comes from."""

@@ -33,6 +33,7 @@ from coevolve.policies.gguf import GgufPolicy
 from coevolve.policies.models import anywhere
 from coevolve.policies.registry import check_policy
 from coevolve.policies.vllm import program
+from coevolve.store.files import need_locks
 from coevolve.store.gauge import Gauge, gauge_of
 from coevolve.store.jobs import Work
 from coevolve.store.ledger import Ledger
@@ -116,6 +117,7 @@ def create(
 ) -> Run:
     """A new run in `folder`, or the same one again; `work` trains its versions, if given, on this
     machine unless it is not `here`."""
+    need_locks()
     # Late: a slip in the plan is told without what an engine imports.
     engine_of = cache(lambda: engine or own.engine(plan))
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
@@ -142,6 +144,14 @@ def reopen(
     """A run that was begun, extended where more is asked for."""
     ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
     plan = plan_of(ledger)
+    known = known_names()
+    for name in plan.engineers if not own.engineers else ():
+        if not is_model(name) and name not in known:
+            raise UserError(
+                f"'{name}' is no engineer that is known here. If {folder} was begun from Python "
+                f"with an engineer of that name, resume it there: coevolve.resume('{folder}', "
+                "engineers=[...]); if it comes with a package, install that"
+            )
     if changes := more.than(plan, folder):
         ledger.note("extended", **changes)
         plan = plan_of(ledger)
@@ -193,14 +203,20 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
         )
     for name in plan.engineers if not own.engineers else ():
         if not is_model(name):
-            known = (*MODELS, "smollm2", RulesEngineer.name, *SEARCHES, *known_engineers())
-            lookup("engineer", name, dict.fromkeys(known))
+            # Those that only try what a bad engineer does are known, but not offered.
+            offered = [one for one in known_names() if one == name or not one.startswith("bad-")]
+            lookup("engineer", name, dict.fromkeys(offered))
         elif name not in MODELS:
             check_policy(name, domain)
     modules_of(plan.context)
     if plan.policy != SMALL:
         refuse(plan.policy, domain.scripts)
     return domain
+
+
+def known_names() -> tuple[str, ...]:
+    """Of engineers that a plan may name."""
+    return (*MODELS, "smollm2", RulesEngineer.name, *SEARCHES, *known_engineers())
 
 
 def is_model(name: str) -> bool:

@@ -80,7 +80,7 @@ class Generation:
         return sum((one.spent for one in (self.diagnose, self.tests) if one), Spent())
 
 
-@dataclass
+@dataclass(repr=False)
 class Lineage:
     """All versions of a run."""
 
@@ -95,6 +95,16 @@ class Lineage:
     final: Final | None = None
     nodes: list[Node] = field(default_factory=list)
     generations: list[Generation] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        kept = sum(one.valid for one in self.versions)
+        return f"<lineage of {self.plan.name}: {len(self.nodes)} versions, {kept} kept>"
+
+    def _repr_html_(self) -> str:
+        from coevolve.core.html import table
+        from coevolve.store.tables import glance
+
+        return table(glance(self), repr(self)[1:-1])
 
     def take(self, event: Event) -> Phase:
         """Add what a phase has recorded; the same again changes nothing."""
