@@ -2,14 +2,19 @@
 
 import random
 from itertools import cycle
+from pathlib import Path
 
 import pytest
+from guessing import SPACE, Guess, GuessingDomain
 
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message
 from coevolve.domains.base import Statistic
 from coevolve.domains.check import Counts, conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
+from coevolve.domains.simple import verdict
+from coevolve.pocket.small import make_small
 
 SLOW = dict.fromkeys(("swe", "engineering", "code"), pytest.mark.slow)
 
@@ -82,9 +87,26 @@ class Broken(FewTasks):
         raise RuntimeError("no idea")
 
 
+class Won(GuessingDomain):
+    """Every task has the same solution on paper, which wins no episode."""
+
+    def answer(self, data):
+        return "won"
+
+    def begin(self, task):
+        return Played(self, task)
+
+
+class Played(Guess):
+    def outcome(self, text, tokens=None):
+        return verdict("wrong", "not won")
+
+
 @pytest.mark.parametrize(
     ("domain", "check"),
     [
+        (Won, "the oracle earns full reward"),
+        (Won, "episodes come to a verdict"),
         (Forgetful, "same seed, same tasks"),
         (Unsplit, "splits are disjoint"),
         (Generous, "empty, constant and garbage answers earn nothing"),
@@ -106,3 +128,20 @@ def test_the_suite_catches(domain, check):
             assert finding.message
             return
     pytest.fail(f"no check called {check}")
+
+
+def test_a_scripted_player_may_be_the_oracle_of_episodes():
+    class Player(Won):
+        players = {"oracle": lambda task, rng, messages: f"<answer>{task.data['secret']}</answer>"}
+
+        def begin(self, task):
+            return ByNumber(self, task)
+
+    class ByNumber(Guess):
+        def outcome(self, text, tokens=None):
+            return verdict(None if f">{self.task.data['secret']}<" in text else "wrong", "")
+
+    found = {one.name: one for one in conformance(Player())}
+    assert found["episodes come to a verdict"].passed, found["episodes come to a verdict"].message
+    with pytest.raises(UserError, match="won over several turns"):
+        make_small(Player(), SPACE.defaults(), "", Path("nowhere"))

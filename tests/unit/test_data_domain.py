@@ -210,7 +210,7 @@ def test_a_model_behind_an_address_judges(file: Path) -> None:
         ("{folder}/few.jsonl", "8 rows are too few"),
         ("{folder}/empty.jsonl", "has no rows"),
         ("{folder}/bad.jsonl", "line 3: a math task needs its answer"),
-        ("{folder}/gaps.csv", "line 4: the answer is empty .2 rows have faults"),
+        ("{folder}/gaps.csv", "line 4: the answer is empty .2 rows have faults: line 4, line 5"),
         ("{folder}/bad.txt", "give a file that ends in"),
     ],
 )
@@ -359,3 +359,22 @@ def test_a_file_and_a_package_that_are_no_domain_yet_get_the_next_step(tmp_path:
     (tmp_path / "pyproject.toml").touch()
     with pytest.raises(UserError, match="pip install -e"):
         get_domain(str(tmp_path))
+
+
+def test_an_answer_in_words_among_numbers_is_a_mistake(tmp_path: Path) -> None:
+    listed = rows(90)
+    listed[0]["answer"] = "about six or so"
+    listed[17]["answer"] = "nobody knows"
+    file = lines(tmp_path / "words.jsonl", listed)
+    with pytest.raises(UserError, match=r"line 1: .*in words.*\(2 of 90 rows are\)"):
+        get_domain(f"data:{file}")
+    assert get_domain(f"data:{file}?judge=exact")
+
+
+def test_all_rows_with_faults_are_named(tmp_path: Path) -> None:
+    listed = rows(40)
+    for place in (10, 11, 30):
+        listed[place].pop("answer")
+    file = lines(tmp_path / "faults.jsonl", listed)
+    with pytest.raises(UserError, match=r"3 rows have faults: line 11, line 12, line 31\)"):
+        get_domain(f"data:{file}")

@@ -62,7 +62,7 @@ def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
     best = view.run(run).best
     assert best
     assert best.version == 0
-    first = seen[1]  # after what the untrained policy solves
+    first = seen[2]  # after what the untrained policy solves
     for words in ("test: frontier on lake", "version 0 · training · 0 of 2 versions judged",
                   "step 2/8", "valid 62%",
                   "dead groups 25%", "2,000 tokens/s", "stage 0:30 left", "run at least",

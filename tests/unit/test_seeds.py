@@ -146,10 +146,8 @@ def test_an_arm_that_was_trained_less_is_named() -> None:
         one.model_copy(update={"train_rollouts": 100 if one.job.arm == "fixed" else 400})
         for one in results(ARMS)
     ]
-    lines = [one for one in warnings(table(more, "fixed")) if "trained on" in one]
-    assert lines == [
-        "beware: fixed trained on 100 rollouts, others on up to 400: no fair comparison"
-    ]
+    lines = [one for one in warnings(table(more, "fixed")) if "used" in one]
+    assert lines == ["beware: fixed used 100 rollouts, others up to 400: no fair comparison"]
 
 
 def test_other_tasks_are_not_compared() -> None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from coevolve import __version__
 from coevolve.cli.show import PLAIN, begin_table, clock, notes, out
 from coevolve.core.files import replace_file
-from coevolve.evaluation.arms import Row, table
+from coevolve.evaluation.arms import Row, table, unequal
 from coevolve.evaluation.seeds import Change, Mean, chance
 from coevolve.harness.comparison import (
     SHIPPED,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from coevolve.cluster.compare import Outcome
 
 FILE, PICTURE = "comparison.json", "comparison.png"
-EQUAL = 0.9
-"""Part of the greatest training below which an arm was not trained as much as others."""
 
 
 def show_shipped(as_json: bool) -> None:
@@ -182,22 +180,7 @@ def warnings(rows: Sequence[Row], equal: str = "rollouts") -> list[str]:
         for name, found in row.falls.items()
         for fall in found
     ]
-    drawn = {row.arm: trained(row, equal) for row in rows if row.arm != UNTRAINED}
-    most = max(drawn.values(), default=0.0)
-    short = [
-        f"beware: {arm} trained on {own:,.0f} {equal}, others on up to {most:,.0f}: no fair "
-        "comparison"
-        for arm, own in drawn.items()
-        if own < EQUAL * most
-    ]
-    return fell + short
-
-
-def trained(row: Row, equal: str) -> float:
-    """How much an arm has used of what arms have equally much of: probes are counted."""
-    if equal == "tokens":
-        return row.totals["train_tokens"]
-    return row.totals["train_rollouts"] + row.totals["probe_rollouts"]
+    return fell + [f"beware: {words}" for words in unequal(rows, equal)]
 
 
 def show_kinds(comparison: Comparison, rows: list[Row]) -> None:

@@ -27,7 +27,11 @@ def diff(
     from coevolve.cli.show import out, visible
     from coevolve.dashboard.apart import settings_apart
 
-    rows = settings_apart(*(lineage_in(folder) for folder in (one, other)))
+    lineages = [lineage_in(folder) for folder in (one, other)]
+    rows = settings_apart(*lineages)
+    domains = [lineage.plan.domain for lineage in lineages]
+    if domains[0] != domains[1]:
+        rows = [row for row in rows if not row.is_knob]  # those of other domains say nothing
     if as_json:
         print(json.dumps([row._asdict() for row in rows]))
         return

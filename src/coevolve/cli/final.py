@@ -25,6 +25,9 @@ def final(
     with Ledger.open(folder.resolve()) as ledger:
         if (earlier := ledger.find("phase/run/final")) is not None:
             notes.print(f"measured before, at {earlier.time}", highlight=False)
+        else:
+            words = f"asking three policies {tasks:,} test tasks each; this may take minutes"
+            notes.print(words, highlight=False)
     found = open_test(folder, tasks)
     if as_json:
         print(found.model_dump_json())

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from coevolve import __version__
+from coevolve.cli.complete import offer
 from coevolve.core.errors import CoevolveError
 from coevolve.core.exit import leave
+from coevolve.core.system import NEEDS_POSIX, POSIX_MODULES
 
 COMMANDS = (
     "tasks", "run", "evolve", "resume", "status", "list", "diff", "export", "fsck", "diagnose",
@@ -51,6 +53,7 @@ for name in COMMANDS:
     if hasattr(module, "app"):
         app.add_typer(module.app, name=name)
     else:
+        offer(getattr(module, word))
         app.command(name)(getattr(module, word))
 
 
@@ -104,6 +107,9 @@ def run() -> None:
         from coevolve.cli.doctor import extra_for
 
         name = (error.name or "").partition(".")[0]
+        if name in POSIX_MODULES:
+            print(f"error: this {NEEDS_POSIX}", file=sys.stderr)
+            sys.exit(2)
         if not (extra := extra_for(name)):
             raise
         print(f"error: this needs {name}: pip install 'coevolve[{extra}]'", file=sys.stderr)

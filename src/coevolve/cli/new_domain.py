@@ -38,7 +38,7 @@ from {name}_domain import {title}Domain
 from coevolve.domains.check import conformance
 
 
-@pytest.mark.parametrize("finding", conformance({title}Domain()), ids=lambda one: one.name)
+@pytest.mark.parametrize("finding", list(conformance({title}Domain())), ids=lambda one: one.name)
 def test_promises(finding):
     assert finding.passed, finding.message
 '''

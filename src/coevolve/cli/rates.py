@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from coevolve.cli.choice import TaskList
-from coevolve.cli.show import begin_table, notes, out, percent
+from coevolve.cli.show import PLAIN, begin_table, notes, out, percent
+from coevolve.dashboard.numbers import points
+from coevolve.evaluation.difference import Difference, paired
 from coevolve.evaluation.tally import Summary, Tally
 from coevolve.policies.base import Sampling
 
@@ -33,6 +35,8 @@ def report(
     """Print what was measured, and draw it where asked."""
     if as_json:
         objects = [as_object(found, name, measured) for name, measured in results.items()]
+        for one, changes in zip(objects[1:], apart(results).values(), strict=True):
+            one["from_first"] = {name: change.model_dump() for name, change in changes.items()}
         print(json.dumps(objects[0] if len(objects) == 1 else objects))
     else:
         print_tables(found, results)
@@ -58,6 +62,7 @@ def as_object(found: TaskList, policy: str, measured: Measured) -> dict[str, Any
         **measured.sampling.model_dump(include={"temperature", "max_tokens", "seed"}),
         "n": n,
         "tasks": len(found.tasks),
+        "different_tasks": len({task.id for task in found.tasks}),
         "samples": counts.samples,
         "valid": whole.valid.value,
         "optimal": whole.optimal.value,
@@ -83,6 +88,17 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
     if samples > 1:
         table.caption = WHY.format(tasks=len(found.tasks), samples=samples)
     out.print(table)
+    different = len({task.id for task in found.tasks})
+    if different < len(found.tasks):
+        out.print(f"{different:,} different tasks: there are no more in this split", **PLAIN)
+    for name, changes in apart(results).items():
+        words = "; ".join(
+            f"{metric} {points(one.mean)} points [{points(one.low)}, {points(one.high)}]"
+            for metric, one in changes.items()
+        )
+        out.print(
+            f"{name} - {next(iter(results))}: {words}, paired, n {different:,} tasks", **PLAIN
+        )
     if samples > 1:
         out.print(pass_table(len(found.tasks), results))
     for label in found.domain.panels:
@@ -103,6 +119,24 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
             table = rate_table(f"by {label}", label, list(own.items()))
         table.caption = SEVERAL if samples > 1 else ONCE
         out.print(table)
+
+
+def apart(results: dict[str, Measured]) -> dict[str, dict[str, Difference]]:
+    """Every other policy beside the first one, task by task."""
+    first, *others = results
+    found = {}
+    for name in others:
+        found[name] = {
+            metric: paired(*aligned(results[first].counts, results[name].counts, metric))
+            for metric in ("valid", "optimal")
+        }
+    return found
+
+
+def aligned(one: Tally, other: Tally, metric: str) -> tuple[list[float], list[float]]:
+    """The same tasks in the same order."""
+    before, after = one.by_task(metric), other.by_task(metric)
+    return [before[task] for task in after], list(after.values())
 
 
 def side_by_side(label: str, groups: dict[str, dict[str, Summary]]) -> Table:

@@ -1,11 +1,12 @@
 """What commands print: tables and progress on a terminal, nothing but data in a pipe."""
 
 import math
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -15,8 +16,25 @@ from coevolve.evaluation.statistics import Rate
 
 Item = TypeVar("Item")
 
-out = Console()
-notes = Console(stderr=True)
+WIDE = 1_000
+"""Columns of what is no terminal: nothing is folded there, so that lines can be searched."""
+
+
+class Screen(Console):
+    """A terminal, or a file or pipe, which has no edge."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        fixed = self.is_terminal or "COLUMNS" in os.environ
+        return super().size if fixed else ConsoleDimensions(WIDE, 25)
+
+    @size.setter
+    def size(self, new: tuple[int, int]) -> None:
+        self._width, self._height = new
+
+
+out = Screen()
+notes = Screen(stderr=True)
 """Progress and remarks go to standard error, so that standard output can be piped."""
 PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True}
 """For lines with paths and words of others, which nothing may fold, colour or swallow."""

@@ -169,7 +169,7 @@ def train(
         show_settings(stage, as_json)
         return
     from coevolve.engines.registry import get_engine
-    from coevolve.engines.stage import settled
+    from coevolve.engines.stage import read_steps, settled
 
     trainer, stage = get_engine(engine), settled(stage, engine)
     found = training_tasks(chosen, stage, knob or [], tasks, lessons)
@@ -178,6 +178,9 @@ def train(
         return
     notes.print(f"{kind} on {len(found)} tasks of {domain}, in {output}")
     begun = (output / "stage.json").exists()  # then some of it is there already
+    done = len(read_steps(output / "steps.jsonl"))
+    if begun and done < stage.recipe.steps:
+        notes.print(f"it goes on from its last checkpoint; {done} steps were recorded", **PLAIN)
     if not begun and isinstance(trainer, Foresees) and (line := trainer.foresee(stage, found)):
         notes.print(line, **PLAIN)
     with on_cluster(ray, stage), display() as show:
@@ -378,7 +381,10 @@ def asking(stage: "Stage", domain: str) -> str:
 def show_result(stage: "Stage", result: "Result", domain: str) -> None:
     """What came of the stage, in words, and what to do next."""
     from coevolve.cli.show import PLAIN, clock, notes, out
+    from coevolve.engines.stage import learned, read_steps
 
+    if words := learned(read_steps(stage.folder / "steps.jsonl")):
+        out.print(words, **PLAIN)
     if result.stopped:
         notes.print(f"[bold]stopped early:[/bold] {result.stopped}", highlight=False)
     for skill, found in result.skills.items():

@@ -65,7 +65,7 @@ def validate(
 
       coevolve validate mine -p pocket --train 100 --html report.html
     """
-    from coevolve.cli.show import notes, out, show_finding
+    from coevolve.cli.show import PLAIN, notes, out, show_finding
     from coevolve.domains.registry import get_domain
     from coevolve.evaluation.validate import overall, report
     from coevolve.evaluation.validate import validate as asked
@@ -94,6 +94,7 @@ def validate(
     found = report(chosen, seed, policy, aspects, __version__)
     if html:
         html.write_text(page(found), encoding="utf-8")
+        notes.print(f"wrote {html}", **PLAIN)
     if as_json:
         print(json.dumps(found))
     else:

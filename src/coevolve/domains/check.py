@@ -13,13 +13,13 @@ from itertools import islice
 from operator import contains
 from typing import NamedTuple
 
-from coevolve.core.rollout import Outcome
+from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
 from coevolve.domains.knobs import Knob, Knobs
-from coevolve.domains.turns import TurnDomain, has_turns, turn_limit
+from coevolve.domains.turns import TurnDomain, has_turns, players, turn_limit
 
 GARBAGE = (
     "",
@@ -155,6 +155,12 @@ def disjoint_splits(domain: Domain, seed: int) -> str:
 
 
 def oracle(domain: Domain, tasks: list[Task]) -> str:
+    given = {domain.oracle(task) for task in tasks}
+    expect(
+        len(given) > 1,
+        f"all {len(tasks)} tasks have the same solution, {min(given)!r:.60}: a policy that always "
+        "says that is always right",
+    )
     for task in tasks:
         for style in domain.styles:
             outcome = domain.verify(task, domain.oracle(task, style))
@@ -261,6 +267,8 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
         f"it has `begin`, but tools = {tools!r}: name the methods of an episode that a policy may "
         "call, or () where it speaks in plain text",
     )
+    for task in tasks[:3] if not domain.tools else ():
+        won(domain, task)
     few, others = tasks[:3], tasks[1:4]
     took = [
         played(domain, task, text)
@@ -268,6 +276,26 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
         for text in ("0", domain.oracle(other), domain.oracle(task))
     ]
     return f"{len(took)} episodes of up to {max(took, default=0)} turns"
+
+
+def won(domain: TurnDomain, task: Task) -> None:
+    """An episode that the oracle plays: the player of that name, or its answer at every turn."""
+    player, rng = players(domain).get("oracle"), random.Random(derive(0, task.id))
+    episode, messages = domain.begin(task), list(domain.prompt(task))
+    text, turns = "", 0
+    heard: str | None = ""
+    while turns < turn_limit(domain, task) and heard is not None:
+        text = player(task, rng, tuple(messages)) if player else domain.oracle(task)
+        heard, turns = episode.reply(text), turns + 1
+        messages.append(Message(role="assistant", content=text))
+        messages += [Message(role="user", content=heard)] if heard is not None else []
+    found = episode.outcome(text)
+    expect(
+        found.valid and abs(found.reward - domain.full_reward) < 1e-9,
+        f"task {task.id}: an episode that the oracle plays ends with {found.failure or 'valid'} "
+        f"and reward {found.reward:g}, not {domain.full_reward:g}. Where no single answer wins, "
+        "name a scripted player `oracle` in `players`",
+    )
 
 
 def played(domain: TurnDomain, task: Task, text: str) -> int:

@@ -15,8 +15,8 @@ SPACE = KnobSpace(
     (
         Knob("length", 4, 40, 12, "letters", "mean length of the words", harder=1, shown=True),
         Knob(
-            "count.share", 0, 1, 0.5, "share of tasks", "share of tasks that ask for a count",
-            group="kinds", label=("kind", "count"),
+            "sort.share", 0, 1, 0.5, "share of tasks", "share of tasks that ask for an order",
+            group="kinds", label=("kind", "sort"),
         ),
         Knob(
             "reverse.share", 0, 1, 0.5, "share of tasks", "share of tasks that ask for a reversal",
@@ -30,7 +30,7 @@ class TemplateDomain(SimpleDomain):
     """What is not here is inherited: splits, prompts, verdicts, loading (`SimpleDomain`)."""
 
     name = "template"
-    summary = "counting letters and spelling words backwards"
+    summary = "sorting letters and spelling words backwards"
     space = SPACE
     buckets = ("kind",)
     """Labels that results are shown by; each is a key of the data."""
@@ -40,19 +40,18 @@ class TemplateDomain(SimpleDomain):
 
         What stands under the name of a knob (`length`) is the statistic that the knob moves.
         """
-        kind = "count" if rng.random() < knobs["count.share"] else "reverse"
+        kind = "sort" if rng.random() < knobs["sort.share"] else "reverse"
         length = int(knobs["length"] + rng.random())
         word = "".join(rng.choice("aeioulnrst") for _ in range(length))
-        return {"kind": kind, "length": length, "word": word, "letter": rng.choice(word)}
+        return {"kind": kind, "length": length, "word": word}
 
     def question(self, data: Data) -> str:
         """What a policy is asked. It also decides the split, so it must tell tasks apart."""
-        if data["kind"] == "count":
-            return f"How often does '{data['letter']}' occur in '{data['word']}'?"
+        if data["kind"] == "sort":
+            return f"Put the letters of '{data['word']}' in alphabetical order."
         return f"Spell '{data['word']}' backwards."
 
     def answer(self, data: Data) -> str:
         """The right answer. Where several are right, override `right(data, answer)` too."""
-        if data["kind"] == "count":
-            return str(data["word"].count(data["letter"]))
-        return str(data["word"][::-1])
+        letters = sorted(data["word"]) if data["kind"] == "sort" else reversed(data["word"])
+        return "".join(letters)

@@ -12,7 +12,7 @@ from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.simple import Data, SimpleDomain, tagged
 
 SPACE = KnobSpace(
-    (Knob("high", 4, 1_000, 16, "number", "mean highest number", harder=1, shown=True),)
+    (Knob("high", 4, 1_000, 64, "number", "mean highest number", harder=1, shown=True),)
 )
 
 
@@ -51,7 +51,7 @@ class TemplateDomain(SimpleDomain):
     name = "template"
     summary = "finding a number by guesses"
     space = SPACE
-    turns = 5
+    turns = 7
     """That a policy may take at most; `limit(task)` may say so for each task."""
     tools = ()
     """Methods of `Search` that a policy may call; without any, turns are plain text."""

@@ -6,7 +6,7 @@ Invariant: a folder holds one stage; what would make it another one is named and
 import json
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,15 @@ from coevolve.engines.base import Observe, Progress, Stage, recorded_model
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.reward import FACTS, check_reward
 from coevolve.policies.models import LARGE, count_weights, find, under, weights_of
+from coevolve.store.paths import Paths
 
 Line = dict[str, Any]
 """A step that is done, with its metrics."""
 RANK = 32
 """Of the adapters that are trained where nobody names one."""
+DEAD, FEWEST = 0.95, 3
+"""Share of dead groups from which on there is nothing to learn from; steps that can be compared."""
+METRICS = {"valid": "valid rate", "reward": "mean reward"}
 TRL = "trl"
 """The engine that decides by the size of a model; others train all weights unless they are told."""
 
@@ -124,6 +128,47 @@ def read_steps(file: Path) -> list[Line]:
             break
         found.append(values)
     return found
+
+
+def steps_of(folder: Path, versions: Iterable[int]) -> Iterator[Line]:
+    """Every metric of every step of versions of a run."""
+    for number in versions:
+        for line in read_steps(Paths(folder.resolve()).version(number) / "stage" / "steps.jsonl"):
+            yield {"version": number, **line}
+
+
+def learned(lines: Sequence[Line]) -> str:
+    """Whether training moved what it is paid for: the first third of its steps beside the last.
+    Every step has tasks of its own, so that is what chance counts."""
+    from scipy.stats import ttest_ind
+
+    third, metric = len(lines) // 3, "valid" if lines and "valid" in lines[-1] else "reward"
+    values = [numbers(line).get(metric) for line in lines]
+    known = [value for value in values if value is not None]
+    dead = [share for line in lines if (share := numbers(line).get("dead")) is not None]
+    if not lines or len(known) < len(lines):
+        return ""
+    if dead and sum(dead) >= DEAD * len(dead):
+        return (
+            f"It could not learn: in {sum(dead) / len(dead):.0%} of the groups all rollouts earned "
+            "the same"
+        )
+    if third < FEWEST:
+        return f"Too few steps to tell whether it learned ({len(lines)})"
+    first, last = known[:third], known[-third:]
+    before, after = sum(first) / third, sum(last) / third
+    if len({*first, *last}) == 1:
+        return f"No change: the {METRICS[metric]} was {before:.3g} throughout"
+    low, high = ttest_ind(last, first, equal_var=False).confidence_interval()
+    answer = (
+        "It learned" if low > 0 else "It became worse" if high < 0
+        else "No clear change"
+    )  # fmt: skip
+    return (
+        f"{answer}: in training the {METRICS[metric]} went from {before:.3f} to {after:.3f} "
+        f"({after - before:+.3f} [{low:+.3f}, {high:+.3f}], first and last {third} of {len(lines)} "
+        "steps)"
+    )
 
 
 def drawn(stage: Stage, lines: Iterable[Mapping[str, Any]]) -> int:

@@ -12,6 +12,9 @@ from coevolve.evaluation.falls import Fall, falls
 from coevolve.evaluation.seeds import Change, Mean, change, holm, mean_rate
 from coevolve.harness.comparison import UNTRAINED, Job
 
+EQUAL = 0.9
+"""Part of the greatest training below which an arm was not trained as much as others."""
+
 
 class ArmResult(Value):
     """One arm with one seed, finished."""
@@ -116,6 +119,24 @@ def table(results: Sequence[ArmResult], reference: str) -> list[Row]:
     by_arm = dict(zip((r.arm for r in compared), corrected, strict=True))
     rows = [r._replace(p_holm=by_arm.get(r.arm)) for r in rows]
     return sorted(rows, key=lambda r: (r.arm == UNTRAINED, -r.valid.mean))
+
+
+def used(row: Row, equal: str) -> float:
+    """How much an arm has used of what arms have equally much of: probes are counted."""
+    if equal == "tokens":
+        return row.totals["train_tokens"]
+    return row.totals["train_rollouts"] + row.totals["probe_rollouts"]
+
+
+def unequal(rows: Sequence[Row], equal: str) -> list[str]:
+    """Who was trained on less than others, though arms should be trained on as much."""
+    found = {one.arm: used(one, equal) for one in rows if one.arm != UNTRAINED}
+    most = max(found.values(), default=0.0)
+    return [
+        f"{arm} used {own:,.0f} {equal}, others up to {most:,.0f}: no fair comparison"
+        for arm, own in found.items()
+        if own < EQUAL * most
+    ]
 
 
 def row(

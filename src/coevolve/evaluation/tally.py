@@ -107,6 +107,16 @@ class Tally:
         """All listed tasks."""
         return [one for bucket in self.buckets.values() for one in bucket.listed]
 
+    def by_task(self, metric: str) -> dict[str, float]:
+        """The share of attempts at each task that are valid, or optimal."""
+        found: dict[str, list[Listed]] = {}
+        for one in self.every():
+            found.setdefault(one.task_id, []).append(one)
+        return {
+            name: sum(getattr(one, metric) for one in own) / sum(one.attempts for one in own)
+            for name, own in found.items()
+        }
+
     def pass_at(self) -> dict[int, Estimate]:
         """pass@k for k = 1, 2, 4, ... up to the number of samples; valid answers pass."""
         tasks, found = self.every(), {}

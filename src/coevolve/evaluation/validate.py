@@ -271,7 +271,11 @@ def copies(asked: Asked) -> Aspect:
         f"{said(worst.copied)} of the {worst.split.value} tasks are solved by copying from one of "
         f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any"
     )
-    fix = "keep tasks that are almost the same in one split (`fingerprint`)" if bad else ""
+    fix = ""
+    if bad and asked.domain.name.startswith("data:"):
+        fix = "leave out questions that others answer as well, or collect more different ones"
+    elif bad:
+        fix = "give tasks that are almost the same one split (`content`, or `fingerprint`)"
     figures = {leak.split.value: {"copied": leak.copied.as_json(), "blind": leak.blind.as_json()}
                for leak in leaks}  # fmt: skip
     return Aspect("copies", "unfit" if worst.excess > UNFIT else "doubtful" if bad else "fit",

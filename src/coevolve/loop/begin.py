@@ -42,9 +42,18 @@ def begin(run: Run) -> None:
     """The first policy, the first version, and the noise between trainings."""
     hold_to_weights(run)
     fresh = not run.is_recorded(RUN, "base")
+    target = run.plan.target
+    if fresh:
+        answers = "one answer" if target.samples == 1 else f"{target.samples} answers"
+        run.say(f"measuring the untrained policy on {target.gate} tasks, {answers} each")
     base = run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
     if fresh:
         run.say(f"untrained: {base.valid} of {base.n} attempts at held-out tasks are valid")
+        if base.n < target.gate * target.samples:
+            tasks = base.n // target.samples
+            run.say(
+                f"the gate has {tasks} tasks: there are no more different ones of {target.gate}"
+            )
         for words in doubts(run.gate(None), run.plan, run.gauge.domain):
             run.say(f"beware: {words}")
     if run.plan.target.clean and run.gauge.clean:

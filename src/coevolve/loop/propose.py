@@ -36,6 +36,8 @@ from coevolve.store.spent import spent_so_far
 
 Foretell = Callable[[Patch, int], dict[str, Any]]
 """What a patch of a version would do to stored rollouts, for engineers that ask."""
+MOST_TOLD = 3
+"""Patches that cannot be tried, of which a line of the run says why."""
 
 
 class Design(NamedTuple):
@@ -114,6 +116,10 @@ def propose(
         for words in unusable(recorded.proposals):
             run.say(f"generation {generation}: {words}")
         designs, refused = screen(run, found.parent, view, recorded.proposals)
+        for one in refused[:MOST_TOLD] if fresh else ():
+            run.say(f"generation {generation}: {one.author}, {one.patch.factor}: {one.refused}")
+        if fresh and len(refused) > MOST_TOLD:
+            run.say(f"generation {generation}: {len(refused) - MOST_TOLD} more cannot be tried")
         said = described([(one.author, one.patch) for one in designs], view.incumbent)
         question = {
             "proposals": said, "refused": [one.refused for one in refused], "attempt": attempt,

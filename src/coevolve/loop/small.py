@@ -17,6 +17,9 @@ from coevolve.harness.recipe import Recipe
 from coevolve.loop.run import Say
 from coevolve.store.files import alone
 
+OFTEN = 10
+"""So often may a small policy be taught the same task before that is told."""
+
 
 def with_small(
     plan: Plan, domain: Domain, runs: Path, engine: Engine, observe: Observe | None, say: Say
@@ -63,4 +66,11 @@ def teach(
     seed = derive(rule.seed, "tasks")
     tasks = list(domain.generate(knobs, recipe.distinct, seed, Split.TRAIN))
     say(f"teaching it on {len(tasks):,} solved tasks, {rule.steps} steps")
+    different = len({task.id for task in tasks})
+    if len(tasks) > OFTEN * different:
+        say(
+            f"beware: there are {different:,} different tasks, so it sees each about "
+            f"{len(tasks) // different} times and may learn them by heart: give it more of them, "
+            "or fewer steps (small.steps)"
+        )
     engine.train(stage, tasks, observe)

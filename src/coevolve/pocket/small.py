@@ -14,10 +14,12 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
+from coevolve.domains.turns import players
 from coevolve.pocket.build import fresh_llama
 from coevolve.policies.models import without_bars
 
@@ -76,6 +78,11 @@ def make_small(
     domain: Domain, knobs: Knobs, style: str, folder: Path, seed: int = 0, tasks: int = TASKS
 ) -> int:
     """Write the model into a folder, and say how many weights it has."""
+    if "oracle" in players(domain):
+        raise UserError(
+            f"tasks of '{domain.name}' are won over several turns by the scripted player `oracle`; "
+            "a small policy is taught single answers. Begin with a model that can play: -p MODEL"
+        )
     shown = list(texts(domain, knobs, style, tasks, seed))
     tokenizer = make_tokenizer(shown, PHRASES)
     model = make_model(tokenizer, WIDTH, LAYERS, seed)

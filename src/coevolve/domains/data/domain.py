@@ -25,7 +25,7 @@ from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Domain, Script, Statistic, mean
 from coevolve.domains.check import Counts
 from coevolve.domains.data.cache import cached, keep, recall
-from coevolve.domains.data.judges import QUESTIONS, ModelJudge, field, judge_of
+from coevolve.domains.data.judges import QUESTIONS, ModelJudge, field, judge_of, likely
 from coevolve.domains.data.kin import mark_of, marks_of
 from coevolve.domains.data.labels import knob_name, labels_of, space_of
 from coevolve.domains.data.rows import Row, rows_in
@@ -36,6 +36,8 @@ from coevolve.domains.simple import measured, silent
 from coevolve.evaluation.judge import each
 
 COLUMNS: tuple[str, ...] = ("question", "answer", "choices")
+MOST_TOLD = 10
+"""Rows with faults that an error names."""
 OPTIONS = ("judge", "labels", *COLUMNS, "rates", "rows")
 KEYS = ("answer", "check", "tests")
 """Of the data of a task: what decides whether an answer is right."""
@@ -263,7 +265,7 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
         raise UserError(f"{place} has no rows")
     columns = {name: chosen[name] for name in COLUMNS if name in chosen}
     try:
-        judge = judge_of(chosen.get("judge", ""), columns, rows[0][1])
+        judge = judge_of(chosen.get("judge") or likely(rows, columns), columns, rows[0][1])
     except UserError as error:
         raise UserError(f"{rows[0][0]}: {error}") from None
     content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
@@ -316,7 +318,9 @@ def sound(found: Iterable[Task | str]) -> list[Task]:
     read = list(found)
     tasks = [one for one in read if isinstance(one, Task)]
     if wrong := [one for one in read if isinstance(one, str)]:
-        more = f" ({len(wrong):,} rows have faults; this is the first)" if wrong[1:] else ""
+        places = ", ".join(one.partition(": ")[0].rpartition(", ")[2] for one in wrong[:MOST_TOLD])
+        others = " and others" if wrong[MOST_TOLD:] else ""
+        more = f" ({len(wrong):,} rows have faults: {places}{others})" if wrong[1:] else ""
         raise UserError(f"{wrong[0]}{more}")
     return tasks
 

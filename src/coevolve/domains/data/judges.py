@@ -7,7 +7,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ OPTION = {"label": "labels"}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ADDRESS = ("http://", "https://")
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?%?")
+PROSE = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}")
+"""Two words in a row."""
 FORM = json.dumps(
     {
         "type": "object",
@@ -233,7 +236,7 @@ def letter_of(answer: str, options: list[str]) -> str:
         return LETTERS[int(answer)]
     raise UserError(
         f"the answer {answer[:60]!r} is none of the {len(options)} choices; give the letter, the "
-        "text, or a number from 0 on"
+        "text, or a number from 0 on (where yours count from 1, give letters)"
     )
 
 
@@ -267,6 +270,28 @@ def judge_of(name: str, columns: Mapping[str, str], first: Mapping[str, Any]) ->
         judge = made
     judge.columns = columns
     return judge  # type: ignore[return-value]
+
+
+def likely(rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Mapping[str, str]) -> str:
+    """Who could judge most of the rows; empty where none of them has an answer. An answer in words
+    among numbers is a mistake, which the judge of numbers would take for a formula."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for where, row in rows:
+        with suppress(UserError):  # told when the rows are read
+            name = guessed(row, columns)
+            answer = (
+                field(row, ANSWERS, columns.get("answer", ""), "answer") if name == "exact" else ""
+            )
+            found.setdefault(name, []).append((where, str(answer)))
+    name = max(found, key=lambda one: len(found[one]), default="")
+    wrong = [pair for pair in found.get("exact", []) if PROSE.search(pair[1])]
+    if name == "math" and wrong:
+        where, answer = wrong[0]
+        raise UserError(
+            f"{where}: the answer {answer[:60]!r} is in words, where most are numbers "
+            f"({len(wrong):,} of {len(rows):,} rows are); mend them, or name a judge: judge=exact"
+        )
+    return name
 
 
 def guessed(row: Mapping[str, Any], columns: Mapping[str, str]) -> str:

@@ -33,7 +33,7 @@ def space_of(rows: Sequence[Mapping[str, Label]]) -> KnobSpace:
         values = sorted(counted, key=order_of(label))
         if len(values) < 2:
             continue
-        middle, group = (len(values) - 1) / 2, label if label.endswith("s") else f"{label}s"
+        middle, group = (len(values) - 1) / 2, plural(label)
         for place, value in enumerate(values):
             ordered = label in ("length", "steps", "rate")
             way = (place > middle) - (place < middle) if ordered else 0
@@ -45,6 +45,12 @@ def space_of(rows: Sequence[Mapping[str, Label]]) -> KnobSpace:
                 )
             )  # fmt: skip
     return KnobSpace(tuple(knobs))
+
+
+def plural(label: str) -> str:
+    if label.endswith("y") and label[-2:-1] not in "aeiou":
+        return f"{label[:-1]}ies"
+    return label if label.endswith("s") else f"{label}s"
 
 
 def order_of(label: str) -> Callable[[Label], Any]:

@@ -1,0 +1,35 @@
+"""What `coevolve train` says at its end: whether the training moved what it is paid for."""
+
+import re
+
+import pytest
+
+from coevolve.engines.stage import Line, learned
+
+
+def steps(*values: float, **more: float) -> list[Line]:
+    return [{"step": n + 1, "valid": value, **more} for n, value in enumerate(values)]
+
+
+RISING = [0.2, 0.22, 0.21, 0.25, 0.3, 0.33, 0.4, 0.42, 0.41]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (steps(*RISING), r"It learned: in training the valid rate went from 0\.210 to 0\.410"),
+        (steps(*reversed(RISING)), "It became worse"),
+        (steps(*([0.2, 0.3] * 6)), "No clear change"),
+        (steps(*([0.25] * 9)), r"No change: the valid rate was 0\.25 throughout"),
+        (steps(*RISING, dead=0.97), "It could not learn: in 97% of the groups"),
+        (steps(0.1, 0.2, 0.3), r"Too few steps to tell whether it learned \(3\)"),
+        ([{"step": n, "reward": value} for n, value in enumerate(RISING)], "mean reward went"),
+    ],
+)
+def test_the_end_of_a_training_is_told(lines: list[Line], words: str) -> None:
+    assert re.search(words, learned(lines))
+
+
+@pytest.mark.parametrize("lines", [[], [{"step": 1, "loss": 0.5}] * 9])
+def test_nothing_is_said_of_what_nobody_measured(lines: list[Line]) -> None:
+    assert learned(lines) == ""
