@@ -1,6 +1,7 @@
 """The engineer that is a model with tools: what it sees, what it may do, and how it fails."""
 
 import json
+import re
 import threading
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from coevolve.diagnostics.connection import Answer
 from coevolve.engineers import ask
 from coevolve.engineers.agent import KEPT_REPLIES, OLD_CHARACTERS, AgentEngineer
 from coevolve.engineers.base import Refused
-from coevolve.engineers.calls import Call
+from coevolve.engineers.calls import Call, functions
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
 from coevolve.engineers.tools import Tools
@@ -382,3 +383,11 @@ def test_the_whole_language_is_told():
         "the reward now: reward",
     ):  # fmt: skip
         assert words in shown
+
+
+def test_tools_carry_the_definitions_that_they_need_and_no_others() -> None:
+    for one in json.loads(functions(last=False)):
+        taken = one["function"]["parameters"]
+        text = json.dumps(taken)
+        named = set(re.findall(r'"#/\$defs/(\w+)"', text))
+        assert named == set(taken.get("$defs", {})), one["function"]["name"]

@@ -1,6 +1,8 @@
 """The calls that a model with tools may make: one form for all of them, and what each is for."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
@@ -91,7 +93,8 @@ PATCH = {
 
 USES: dict[Tool, Use] = {
     "query": Use(("sql",), {"sql": "SELECT ..."}, "one SELECT (DuckDB) over the views"),
-    "schema": Use(("name",), {"name": "<view>"}, "a view's columns, their meaning, and its rows"),
+    "schema": Use(("name",), {"name": "<view>"}, "a view's columns, their meaning, and its rows; "
+        "without a name, all views"),
     "rollouts": Use(
         ("sql", "name", "version", "ids"), {"sql": "SELECT id FROM rollouts WHERE ..."},
         "what was said in the first rollouts of a query of ids, of `ids`, or behind the "
@@ -130,9 +133,11 @@ USES: dict[Tool, Use] = {
     "backtest": Use(
         ("patch",), {"patch": PATCH},
         "what a patch would do to stored rollouts, with all measures; a reward or a filter is "
-        "replayed, knobs are only checked; costs nothing. What does not pass is not trained",
+        "replayed, knobs are only checked and probed once you propose them, and of most other "
+        "factors only training can tell; costs nothing. What does not pass is not trained",
     ),
-    "note": Use(("text",), {"text": "..."}, "write into your notebook, which you keep"),
+    "note": Use(("text",), {"text": "..."}, "write into your notebook, which you keep, "
+        "while older replies of tools are cut short"),
     "propose": Use(
         ("patches",), {"patches": [PATCH]},
         f"ends your work: up to {MOST_PATCHES} patches, the best first and others to stand by in "
@@ -157,6 +162,15 @@ def listed() -> str:
     return "\n".join(lines)
 
 
+def referred(part: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Those definitions of a schema that a part of it names, and what they name in turn."""
+    names = re.findall(r'"#/\$defs/(\w+)"', json.dumps(part))
+    found = {name: known[name] for name in names}
+    while missing := set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(found))) - set(found):
+        found |= {name: known[name] for name in sorted(missing)}
+    return found
+
+
 def functions(last: bool) -> str:
     """All tools as an address with tool calling of its own takes them, as JSON."""
     schema, endings = Call.model_json_schema(), get_args(Ending)
@@ -165,8 +179,8 @@ def functions(last: bool) -> str:
         if last and name not in endings:
             continue
         taken = {"properties": {one: schema["properties"][one] for one in ("thought", *use.takes)}}
-        if "$ref" in json.dumps(taken):
-            taken["$defs"] = schema["$defs"]
+        if used := referred(taken, schema["$defs"]):
+            taken["$defs"] = used
         words = f"{use.words}. Such as {json.dumps(use.example)}"
         function = {
             "name": name, "description": words, "parameters": {"type": "object", **taken},
