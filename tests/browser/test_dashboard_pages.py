@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from PIL import Image
 from pretended import make_run
 from served import SKILL, failed_run, hostile_folder, rounds_run, tree_run
 
@@ -177,6 +178,18 @@ def test_a_plan_is_animated_and_marks_the_failing_step(wide: Watched) -> None:
     )""")
     assert len(times) == 2
     assert all(0 < length - at < 0.1 for at, length in times)  # both at their ends
+
+
+def test_a_curve_is_kept_as_a_picture(wide: Watched) -> None:
+    page = wide.open("/runs/first")
+    page.wait_for_selector(".chart canvas")
+    with page.expect_download() as kept:
+        page.locator(".keep").first.click()
+    assert kept.value.suggested_filename.endswith(".png")
+    with Image.open(kept.value.path()) as picture:
+        assert picture.format == "PNG"
+        assert picture.width > 200
+        assert len(picture.convert("RGB").getcolors(1 << 24) or ()) > 2  # something is drawn
 
 
 def test_keys_lead_everywhere(wide: Watched) -> None:

@@ -110,6 +110,15 @@ def test_engineers_helped_where_there_was_nothing_to_learn_from_before(
     cells = (Cell(labels={}, n=320, valid=0, optimal=0, reward=0.0, groups=40, dead=dead),)
     found.nodes[0].train = Train.model_construct(cells=cells)
     assert answers_of(found, None).helped.answer == answer
+    if answer == "yes":  # no claim that the first answer does not make
+        gate = found.nodes[1].gate
+        assert gate
+        found.nodes[1].gate = gate.model_copy(update={"base": beside(0.01, -0.04)})
+        told = answers_of(found, None)
+        assert (told.learned.answer, told.helped.answer) == ("unclear", "unclear")
+        answer, reason = told.helped.parts
+        assert answer == "No evidence that they did."
+        assert reason.startswith("Since their first kept change +5.0 points")
 
 
 @pytest.mark.parametrize(

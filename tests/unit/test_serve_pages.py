@@ -159,7 +159,7 @@ def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> No
     assert "dead after" in page
     assert "0.125 <small>[0.06, 0.23] n 64" in page
     last = web.get("/runs/deep/tree/changes/4").text
-    assert "hacked_reward" in last
+    assert "hacked reward" in last
     assert "size5.data_ratio" in last
     assert "less signal" in web.get("/runs/deep/tree/changes").text
     assert "less signal" in web.get("/runs/deep/tree/changes/generation-2").text

@@ -48,7 +48,7 @@ class Learned(NamedTuple):
     falls: tuple[Fall, ...]
     """What became worse."""
     remark: str
-    """Where the run does not end with its highest version; empty if it does."""
+    """Where the run ends with a control, or not with its highest version; else empty."""
 
 
 class Answers(NamedTuple):
@@ -114,7 +114,20 @@ def highest(lineage: Lineage, standing: Standing) -> str:
     """Where another version scored higher than the one that the run would end with."""
     found, metric = lineage.strongest, lineage.plan.objective.metric
     told = node_at(lineage, standing.version)
-    if told is None or not found or lineage.score(found[0]) <= lineage.score(told):
+    if told is None:
+        return ""
+    if told.version.control:
+        return (
+            f"It would end with version {told.number}, a control: it trained on without a change "
+            "of its own."
+        )
+    newest = max((one.number for one in found), default=told.number)
+    if lineage.plan.accept == "no worse" and newest > told.number and found[0] is told:
+        return (
+            f"It would end with version {told.number}: version {newest}, which was kept later, is "
+            "behind by more than luck."
+        )
+    if not found or lineage.score(found[0]) <= lineage.score(told):
         return ""
     return (
         f"It would end with version {told.number}, which was kept last; version "

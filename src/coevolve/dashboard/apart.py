@@ -28,6 +28,10 @@ class Setting(NamedTuple):
     one: Any
     other: Any
 
+    @property
+    def is_knob(self) -> bool:
+        return self.name.startswith(("knobs.", "target.knobs.", "small.knobs."))
+
 
 def settings_apart(one: Lineage, other: Lineage) -> list[Setting]:
     """All that differs."""

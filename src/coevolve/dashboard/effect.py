@@ -13,6 +13,7 @@ from coevolve.dashboard.numbers import change_words, points
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
+from coevolve.engines.stage import DEAD
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.seeds import student
 from coevolve.harness.backtest import Backtest
@@ -24,8 +25,6 @@ from coevolve.store.cells import pooled
 from coevolve.store.lineage import Generation, Lineage, Node
 from coevolve.store.phases import Tried
 
-DEAD = 0.95
-"""Share of dead groups from which on there is next to nothing to learn from."""
 NOTHING = Difference(mean=0.0, low=0.0, high=0.0, p=1.0, n=0)
 UNMEASURED = "luck in training was not measured; set `accept` to better, or `control` to true"
 COMPARE = "compare it with `fixed`, which trains as long and changes nothing: `coevolve compare`"
@@ -89,7 +88,8 @@ class Helped(NamedTuple):
     """The number that it rests on; empty where there is none."""
     sentence: str
     counts: dict[str, int]
-    """Proposals: made, unusable, refused, passed over for others, trained, kept."""
+    """Proposals: made, unusable, not tried, refused, passed over for others, trained,
+    kept."""
     before: Gain | None
     """What training gained before the first change that was kept; None where every version begins
     with the same policy, and where none was kept."""
@@ -98,6 +98,14 @@ class Helped(NamedTuple):
     controls: int
     """Versions trained without a change beside changed ones."""
     trials: tuple[Trial, ...]
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The answer, and the reason where there is no clear one."""
+        answer, _, reason = self.sentence.partition(": ")
+        if self.answer != "unclear" or not reason:
+            return self.sentence, ""
+        return f"{answer}.", reason[:1].upper() + reason[1:]
 
 
 def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
@@ -115,7 +123,9 @@ def helped_by(lineage: Lineage, space: KnobSpace | None) -> Helped:
     elif plan.start_from == "base":
         answer, brief, words = "unclear", "", f"No evidence that they did: {UNMEASURED}."
     else:
-        answer, brief, words = by_gain(judged, before, after, dead_before(lineage))
+        dead, change = dead_before(lineage), standing_of(lineage).change
+        clear = change is None or change.low > 0
+        answer, brief, words = by_gain(judged, before, after, dead, clear)
     controls = sum(one.control for one in lineage.versions)
     return Helped(answer, brief, words, counts, before, after, controls, trials)
 
@@ -183,10 +193,15 @@ def by_controls(judged: Sequence[Trial]) -> Told:
 
 
 def by_gain(
-    judged: Sequence[Trial], before: Gain | None, after: Gain | None, dead: float = 0.0
+    judged: Sequence[Trial],
+    before: Gain | None,
+    after: Gain | None,
+    dead: float = 0.0,
+    clear: bool = True,
 ) -> Told:
     """Where training goes on, so that changes and further training cannot be told apart, unless
-    nearly all groups were dead before the first change."""
+    nearly all groups were dead before the first change; `clear`: whether the whole gain is beyond
+    chance, the choice among all versions allowed for."""
     if not any(one.verdict == "kept" for one in judged):
         words = (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was "
@@ -203,6 +218,12 @@ def by_gain(
     if after.total.low <= 0:
         why = "since their first kept change nothing was gained beyond chance"
         return "unclear", brief, f"No evidence that they did: {why} ({rates}). To know, {COMPARE}."
+    if dead >= DEAD and not clear:
+        words = (
+            f"No evidence that they did: since their first kept change {after.words}, but that is "
+            "not beyond chance once the choice among all versions is allowed for."
+        )
+        return "unclear", brief, words
     if dead >= DEAD:
         words = (
             f"Yes: until their first kept change {dead:.0%} of the groups in training were dead, "
@@ -241,11 +262,15 @@ def counted(lineage: Lineage) -> dict[str, int]:
     said = [one for one in lineage.proposals if one.patch or one.failure]
     patched = [one for one in lineage.versions if one.patch]
     tried = [one for each in lineage.generations if each.tests for one in each.tests.tried]
+    left = [untrained(one) for one in tried]
+    unusable = sum(one.patch is None for one in said)
+    again = max(0, len(said) - unusable - len(tried))
     return {
         "made": len(said),
-        "unusable": sum(one.patch is None for one in said),
-        "refused": sum(untrained(one) == "refused" for one in tried),
-        "passed over": sum(untrained(one) == "passed over" for one in tried),
+        "unusable": unusable,
+        **({"not tried": again} if again else {}),
+        "refused": left.count("refused"),
+        "passed over": left.count("passed over"),
         "trained": len(patched),
         "kept": sum(one.verdict == "kept" for one in patched),
     }

@@ -48,6 +48,8 @@ class Headline(NamedTuple):
     """What the run would end with."""
     judged: int
     kept: int
+    controls: int
+    """Kept as well; they change nothing."""
     planned: int | None
     spent: dict[str, tuple[float, float | None]]
     """Used and allowed, by kind of expense."""
@@ -78,7 +80,8 @@ def headline_of(
         rate_of(told_of.gate.scores if told_of and told_of.gate else None, lineage.plan),
         standing,
         ends_with.policy if ends_with and ends_with.train else lineage.plan.policy,
-        len(judged), sum(one.valid for one in judged), plan.versions if plan else None,
+        len(judged), sum(one.valid for one in judged),
+        sum(one.control and one.valid for one in lineage.versions), plan.versions if plan else None,
         {name: (used, limits.get(name)) for name, used in total if used or name in limits},
         tested,
     )  # fmt: skip

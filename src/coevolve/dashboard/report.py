@@ -19,7 +19,7 @@ from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.glossary import term
 from coevolve.dashboard.links import opens
 from coevolve.dashboard.proposals import in_words
-from coevolve.dashboard.text import ticked, written
+from coevolve.dashboard.text import alarm_words, ticked, written
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -48,6 +48,7 @@ def templates() -> "Environment":
         numbers.FILTERS | charts.FILTERS,
         written=written,
         ticked=ticked,
+        alarm_words=alarm_words,
         term=term,
         in_words=in_words,
         foretold=foretold,

@@ -5,6 +5,7 @@ templates' work.
 """
 
 import json
+import re
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,9 +45,24 @@ def ticked(text: str) -> "Markup":
     )
 
 
+ALARM = re.compile(r"(warn|critical): (\w+) (\S+) ([<>]) (\S+) \((.*)\)")
+
+
+def alarm_words(text: str) -> tuple[str, str]:
+    """The level of a recorded alarm, and what it says in words."""
+    found = ALARM.fullmatch(text)
+    if not found:
+        return "warn", text
+    level, name, value, sign, threshold, more = found.groups()
+    how = "above" if sign == ">" else "below"
+    return level, f"{name.replace('_', ' ')} {value}, {how} {threshold} ({more})"
+
+
 def brief(value: object, most: int = 60) -> str:
     """A value in a few characters."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+        value = ", ".join(value) or "none"
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return f"{value:.4g}" if number else cut(clean(text[: 4 * most]), most)
 

@@ -105,8 +105,11 @@
       axes: [
         Object.assign({ size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1e5, 1e6] }, axis),
         Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
+          var step = ticks.length > 1 ? ticks[1] - ticks[0] : 1;
           return ticks.map(function (tick) {
-            return unit === "percent" ? Math.round(100 * tick) + " %" : tick.toLocaleString("en");
+            if (unit === "percent") return (100 * tick).toFixed(step * 100 % 1 > 0.001 ? 1 : 0) + " %";
+            if (tick && Math.abs(tick) < 0.001) return tick.toExponential(step < Math.abs(tick) ? 1 : 0);
+            return tick.toLocaleString("en", { maximumFractionDigits: 4 });
           });
         } }, axis),
       ],
@@ -132,11 +135,35 @@
     plots.push([place, new uPlot(options, [steps].concat(joined(drawn)), place)]);
   }
 
+  /* A box that does not scroll needs no stop of the Tab key. */
+  function stops() {
+    document.querySelectorAll(".scroll[role=group]").forEach(function (box) {
+      var scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+      if (scrolls) box.setAttribute("tabindex", "0"); else if (box !== document.activeElement) box.removeAttribute("tabindex");
+    });
+  }
+
   function redraw() {
+    stops();
     plots.forEach(function (pair) {
       pair[1].setSize({ width: pair[0].clientWidth, height: 160 });
       pair[1].redraw(false, true);
     });
+  }
+
+  /* The picture of a panel as a file, on the ground of the page. */
+  function keep(button) {
+    var drawn = button.closest("figure").querySelector("canvas");
+    if (!drawn) return;
+    var copy = document.createElement("canvas"), ctx = copy.getContext("2d"), link = document.createElement("a");
+    copy.width = drawn.width;
+    copy.height = drawn.height;
+    ctx.fillStyle = colour("ground");
+    ctx.fillRect(0, 0, copy.width, copy.height);
+    ctx.drawImage(drawn, 0, 0);
+    link.href = copy.toDataURL("image/png");
+    link.download = button.dataset.name + ".png";
+    link.click();
   }
 
   function play(film, running) { if (running) film.unpauseAnimations(); else film.pauseAnimations(); }
@@ -185,6 +212,7 @@
     if (steps.length) document.querySelectorAll(".chart").forEach(draw);
     if (near) plots.forEach(function (pair) { pair[1].setScale("x", near); });
     document.documentElement.dataset.charts = String(plots.length);
+    stops();
     var pause = document.getElementById("pause");
     if (pause && window.matchMedia("(prefers-reduced-motion: reduce)").matches) run(pause, false);
   }
@@ -193,6 +221,7 @@
     var button = event.target.closest("button");
     if (!button) return;
     var pressed = button.getAttribute("aria-pressed") === "true";
+    if (button.matches(".keep")) keep(button);
     if (button.id === "pause") run(button, pressed);
     if (button.id === "unfold") open(button, !pressed);
   });

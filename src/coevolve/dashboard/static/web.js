@@ -128,7 +128,8 @@
   });
 
   function rows() {
-    return Array.prototype.slice.call(document.querySelectorAll("#main tbody th a"));
+    var found = document.querySelectorAll("#main tbody th a");
+    return Array.prototype.slice.call(found.length ? found : document.querySelectorAll("#main section a"));
   }
   function step(by) {
     var links = rows(), at = links.indexOf(document.activeElement);
@@ -143,7 +144,10 @@
     r: function () { follow(".bar nav a", 0); }, c: function () { follow(".bar nav a", 1); }, s: function () { follow(".bar nav a", 2); },
     j: function () { step(1); }, k: function () { step(-1); },
     "[": function () { follow("a[rel=prev]"); }, "]": function () { follow("a[rel=next]"); },
-    "/": function () { var field = document.getElementById("search") || document.querySelector(".filters select"); if (field) field.focus(); },
+    "/": function () {
+      var field = document.getElementById("search") || document.querySelector(".filters select");
+      if (field) field.focus(); else follow(".tabs a[href$='/rollouts']");
+    },
     "?": function () { document.getElementById("keys").showModal(); },
   };
   document.addEventListener("keydown", function (event) {

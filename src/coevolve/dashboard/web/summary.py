@@ -12,7 +12,7 @@ from coevolve.dashboard.answers import MetricChange
 from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Tested, headline_of
 from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
-from coevolve.dashboard.record import folded
+from coevolve.dashboard.record import early_end, folded
 from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.evaluation.clusters import cautious
@@ -25,6 +25,7 @@ from coevolve.store.spent import spent_so_far
 from coevolve.store.watch import WORDS
 
 NOTHING = Standing(None, None, None, "no evidence")
+ENDED = ("failed", "stopped")
 
 
 class Summary(NamedTuple):
@@ -76,6 +77,8 @@ class Summary(NamedTuple):
     policy: str = ""
     engineers: str = ""
     question: Question | None = None
+    reason: str = ""
+    """Why it failed or stopped."""
     problem: str = ""
 
     @property
@@ -149,6 +152,7 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
         began=facts["first"], last=facts["last"], events=sum(facts["counts"].values()),
         domain=plan.domain, policy=plan.policy, engineers=", ".join(plan.engineers),
         question=waiting(ledger) if state == "waiting" else None,
+        reason=in_a_line(early_end(ledger, ledger.events())) if state in ENDED else "",
         problem=in_a_line(problems[0]) if problems else "",
     )  # fmt: skip
 

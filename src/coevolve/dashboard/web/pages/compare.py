@@ -8,7 +8,7 @@ from coevolve.core.errors import UserError
 from coevolve.dashboard.apart import curves_beside, results_apart, settings_apart
 from coevolve.dashboard.web.folders import mark
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
-from coevolve.evaluation.arms import ArmResult, table
+from coevolve.evaluation.arms import ArmResult, Row, table, unequal
 from coevolve.evaluation.seeds import Change
 from coevolve.harness.comparison import UNTRAINED
 from coevolve.store.jobs import JOB, RESULT, result_of
@@ -74,7 +74,9 @@ def compared(folder: Path) -> dict[str, Any]:
             continue
         results += [result] if result else []
     arms = [result.job.arm for result in results if result.job.arm != UNTRAINED]
-    reference = reference_of(folder) or (arms[0] if arms else UNTRAINED)
+    recorded = recorded_of(folder)
+    reference = str(recorded.get("reference") or (arms[0] if arms else UNTRAINED))
+    equal = str(recorded.get("comparison", {}).get("equal", "rollouts"))
     try:
         rows = table(results, reference)
     except UserError as error:
@@ -84,6 +86,8 @@ def compared(folder: Path) -> dict[str, Any]:
     return {
         "rows": rows,
         "reference": reference,
+        "better": better(rows, reference),
+        "unequal": unequal(rows, equal),
         "scale": scale(changes),
         "problems": problems,
         "runs": {row.arm: [f"{row.arm}/seed-{seed}" for seed in row.seeds] for row in rows},
@@ -91,11 +95,32 @@ def compared(folder: Path) -> dict[str, Any]:
     }
 
 
-def reference_of(folder: Path) -> str:
-    try:
-        return str(json.loads((folder / "comparison.json").read_bytes())["reference"])
-    except (OSError, ValueError, KeyError, TypeError):
+def better(rows: list[Row], reference: str) -> str:
+    """The answer in a sentence: who did better or worse than the reference, beyond chance."""
+    changes = {row.arm: row.valid_change for row in rows if row.arm not in (reference, UNTRAINED)}
+    known = {arm: one for arm, one in changes.items() if one}
+    if not known:
         return ""
+    up = [arm for arm, one in known.items() if one.low > 0]
+    down = [arm for arm, one in known.items() if one.high < 0]
+    parts = [f"{listed(up)} did better than {reference} beyond chance"] if up else []
+    parts += [f"{listed(down)} did worse"] if down and up else []
+    parts += [f"{listed(down)} did worse than {reference} beyond chance"] if down and not up else []
+    return "; ".join(parts) or f"no arm did better or worse than {reference} beyond chance"
+
+
+def listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def recorded_of(folder: Path) -> dict[str, Any]:
+    """What the comparison has recorded of itself."""
+    try:
+        found = json.loads((folder / "comparison.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    whole = isinstance(found, dict) and isinstance(found.get("comparison", {}), dict)
+    return found if whole else {}
 
 
 def scale(changes: list[Change]) -> tuple[float, float]:

@@ -67,12 +67,30 @@ def matrix(health: dict[str, Any], until: int | None, only: str) -> dict[str, An
     later = [version for version in versions if shown and version > shown[-1]]
     return {
         "rows": rows, "versions": shown, "all_versions": len(versions), "only": only,
-        "alarms": [alarm for alarm in health["alarms"] if alarm["version"] in shown],
+        "alarms": raised([one for one in health["alarms"] if one["version"] in shown]),
         "all_alarms": len(health["alarms"]), "silent": silent,
         "earlier": versions[at - 1] if at > 0 else None,
         "later": later[min(len(later), COLUMNS) - 1] if later else None,
         "problems": [f"{one['file']} cannot be read: {one['reason']}" for one in health["broken"]],
     }  # fmt: skip
+
+
+def raised(alarms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Alarms by diagnostic, the critical ones first, then those of most versions."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for alarm in alarms:
+        found.setdefault(alarm["diagnostic"], []).append(alarm)
+    groups = [
+        {
+            "name": name,
+            "level": "critical" if any(a["level"] == "critical" for a in own) else "warn",
+            "each": sorted(own, key=lambda one: one["version"]),
+        }
+        for name, own in found.items()
+    ]
+    return sorted(
+        groups, key=lambda one: (one["level"] != "critical", -len(one["each"]), one["name"])
+    )
 
 
 def one(site: Site, run: RunFolder, address: Address) -> Page:

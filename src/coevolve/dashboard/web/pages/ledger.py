@@ -40,7 +40,7 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
     values = {
         "lines": [
             {**{name: getattr(event, name) for name in SHOWN}, "size": len(payload),
-             "begins": payload[:BEGINNING]}
+             "begins": said(event) or payload[:BEGINNING], "said": bool(said(event))}
             for event, payload in shown
         ],
         "n": len(found), "page": page, "pages": pages,
@@ -50,6 +50,12 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
         "problems": record.problems,
     }  # fmt: skip
     return Page("web/ledger.html", f"{run.name}: ledger", values)
+
+
+def said(event: Event) -> str:
+    """What an event says in words; empty where it has only values."""
+    found = (event.payload.get(name) for name in ("words", "reason", "error", "note"))
+    return next((words for words in found if words and isinstance(words, str)), "")[:BEGINNING]
 
 
 def log_of(record: Record) -> list[tuple[Event, str, str]]:

@@ -6,7 +6,7 @@ from typing import Any
 from coevolve.core.errors import CoevolveError
 from coevolve.dashboard.boards import Picture, drawn
 from coevolve.dashboard.tasks import task_of
-from coevolve.dashboard.text import written
+from coevolve.dashboard.text import brief, written
 from coevolve.dashboard.web.filter import SOURCES, Filter, choices, filter_of, find, in_csv, one
 from coevolve.dashboard.web.folders import RunFolder
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
@@ -71,6 +71,7 @@ def rollout(site: Site, run: RunFolder, table: Table, name: str, address: Addres
         "tests": tests,
         "meaning": "" if reason.startswith(meaning) else meaning,
         "reason": reason,
+        "facts": {name: written(brief(value, 400)) for name, value in details.items()},
         "details": written(json.dumps(details, indent=1, ensure_ascii=False)),
         "query": chosen.as_query(),
         "beside": address.query.get("beside", ""),
