@@ -1,6 +1,7 @@
 """The command line as a user meets it: in a subprocess, with good input and with bad."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -40,15 +41,17 @@ def tasks(tmp_path_factory):
 TASKS = "generate", "show", "solve", "verify"
 
 LIGHT = """
-import sys, time
-began = time.process_time()
+import sys
 import coevolve.cli.main as main
 try:
     main.app(["--help"])
 except SystemExit:
     pass
-heavy = {"torch", "numba", "duckdb", "scipy", "matplotlib"} & set(sys.modules)
-print(time.process_time() - began, *heavy)
+heavy = {
+    "torch", "numba", "duckdb", "scipy", "matplotlib", "pandas", "polars", "pyarrow", "transformers",
+    "trl", "ray", "fastapi", "jinja2", "openai", "datasets",
+} & set(sys.modules)
+print(len(sys.modules), *heavy)
 """
 
 
@@ -85,14 +88,11 @@ def test_what_is_not_installed_is_named_with_the_extra_that_brings_it(
     assert "Traceback" not in done.stderr
 
 
-def test_help_is_light_and_quick():
-    times = []
-    for _ in range(3):
-        last = subprocess.check_output([sys.executable, "-c", LIGHT], text=True).splitlines()[-1]
-        seconds, *heavy = last.split()
-        assert heavy == []
-        times.append(float(seconds))
-    assert min(times) < 0.5
+def test_help_is_light():
+    last = subprocess.check_output([sys.executable, "-c", LIGHT], text=True).splitlines()[-1]
+    modules, *heavy = last.split()
+    assert heavy == []
+    assert int(modules) < 1_000  # what takes the time; numpy alone brings 150
 
 
 def test_every_command_teaches_itself():
@@ -340,3 +340,30 @@ def test_a_full_disk_under_the_output_is_said() -> None:
         done = anew("domains", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
     assert done.stderr.startswith("error: cannot write the output: No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("begun", "names"),
+    [
+        (["run", "ro"], {"rounds"}),
+        (["run", "tree", "-e", "bad"], set()),
+        (["evaluate", "-d", "la"], {"lake"}),
+        (["train", "grpo", "-r", "learning"], {"learning_rate="}),
+        (["compare", "cli"], {"climb"}),
+        (["status", "runs/m"], {"runs/mine"}),
+    ],
+)
+def test_a_shell_completes_names(tmp_path, begun, names):
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "ledger.db").touch()
+    words = ["coevolve", *begun]
+    asked = {
+        "_COEVOLVE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }  # fmt: skip
+    program = Path(sys.executable).with_name("coevolve")
+    found = subprocess.run(
+        [program], cwd=tmp_path, env={**os.environ, **asked}, capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+    assert set(found.stdout.split()) == names

@@ -21,7 +21,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
 from coevolve.loop.train import Job
-from coevolve.store.approval import answered
+from coevolve.store.approval import Question, answered, waiting
 from coevolve.store.evaluations import restored
 from coevolve.store.events import Event
 from coevolve.store.jobs import job_of
@@ -59,6 +59,8 @@ class Record(NamedTuple):
     """What is missing or broken, in the order in which it was found."""
     sums: Sums = {}
     """The seals of its files."""
+    question: Question | None = None
+    """What a person is asked now; the events hold all that it is about."""
 
     @property
     def paths(self) -> Paths:
@@ -81,11 +83,14 @@ def read_record(folder: Path) -> Record:
         raise UserError(f"{folder} holds no run; `coevolve list` shows the runs")
     problems: list[str] = []
     state, reason = "unknown", ""
+    question: Question | None = None
     plan: Plan | None = None
     total: Spent | None = None
     sums = Sums()
     try:
         with Ledger.open(folder, broken=True) as ledger:
+            with suppress(LedgerError):
+                question = waiting(ledger)
             events, broken = ledger.salvage()
             problems += broken
             state = str(ledger.summary()["state"])
@@ -113,6 +118,7 @@ def read_record(folder: Path) -> Record:
     return Record(
         folder, tuple(events), plan, lineage, domain, state, spent,
         total or sum(spent.values(), Spent()), reason, problems, sums,
+        question if state == "waiting" else None,
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ TASKS = "tasks/"
 
 def show(site: Site, run: RunFolder, address: Address) -> Page:
     """The open question, if there is one; below it, tasks of one of its environments."""
-    question, title = site.summary(run).question, f"{run.name}: decision"
-    record = site.record(run)
+    record, title = site.record(run), f"{run.name}: decision"
+    question = record.question
     decision = site.of(run, "decision", lambda: decision_of(record, question)) if question else None
     if address.rest:
         name = address.rest.removeprefix(TASKS)
