@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,9 +182,10 @@ def until(look: Callable[[], Found]) -> Found:
     raise AssertionError("it never came")
 
 
-def newer(decision: dict[str, Any] | None, number: int) -> dict[str, Any] | None:
-    """A decision that was asked for after a question that is answered."""
-    return decision if decision and decision["question"]["number"] > number else None
+def asked_after(web: TestClient, number: int) -> dict[str, Any] | None:
+    """What is asked on the page, if it is not the question that was answered before."""
+    found: dict[str, Any] | None = as_json(web, "/runs/run/decision")["decision"]
+    return found if found and found["question"]["number"] > number else None
 
 
 def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
     thread.start()
     web, answered = client(tmp_path), 0
     for decision, note in (("revise", "fewer holes"), ("approve", "")):
-        asked = until(lambda: newer(as_json(web, "/runs/run/decision")["decision"], answered))
+        asked = until(partial(asked_after, web, answered))
         answered = asked["question"]["number"]
         until(lambda: "This run waits for you" in web.get("/runs/run").text)
         (option,) = asked["options"]  # what is unusable is not decided on
