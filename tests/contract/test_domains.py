@@ -2,19 +2,16 @@
 
 import random
 from itertools import cycle
-from pathlib import Path
 
 import pytest
-from guessing import SPACE, Guess, GuessingDomain
+from guessing import Guess, GuessingDomain
 
-from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message
 from coevolve.domains.base import Statistic
 from coevolve.domains.check import Counts, conformance
 from coevolve.domains.lake.domain import LakeDomain
 from coevolve.domains.registry import get_domain, names
 from coevolve.domains.simple import verdict
-from coevolve.pocket.small import make_small
 
 SLOW = dict.fromkeys(("swe", "engineering", "code"), pytest.mark.slow)
 
@@ -143,5 +140,3 @@ def test_a_scripted_player_may_be_the_oracle_of_episodes():
 
     found = {one.name: one for one in conformance(Player())}
     assert found["episodes come to a verdict"].passed, found["episodes come to a verdict"].message
-    with pytest.raises(UserError, match="won over several turns"):
-        make_small(Player(), SPACE.defaults(), "", Path("nowhere"))

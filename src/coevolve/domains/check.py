@@ -19,7 +19,7 @@ from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
 from coevolve.domains.knobs import Knob, Knobs
-from coevolve.domains.turns import TurnDomain, has_turns, players, turn_limit
+from coevolve.domains.turns import TurnDomain, has_turns, played, players, turn_limit
 
 GARBAGE = (
     "",
@@ -271,7 +271,7 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
         won(domain, task)
     few, others = tasks[:3], tasks[1:4]
     took = [
-        played(domain, task, text)
+        repeated(domain, task, text)
         for task, other in zip(few, others, strict=False)
         for text in ("0", domain.oracle(other), domain.oracle(task))
     ]
@@ -280,16 +280,15 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
 
 def won(domain: TurnDomain, task: Task) -> None:
     """An episode that the oracle plays: the player of that name, or its answer at every turn."""
-    player, rng = players(domain).get("oracle"), random.Random(derive(0, task.id))
-    episode, messages = domain.begin(task), list(domain.prompt(task))
-    text, turns = "", 0
-    heard: str | None = ""
-    while turns < turn_limit(domain, task) and heard is not None:
-        text = player(task, rng, tuple(messages)) if player else domain.oracle(task)
-        heard, turns = episode.reply(text), turns + 1
-        messages.append(Message(role="assistant", content=text))
-        messages += [Message(role="user", content=heard)] if heard is not None else []
-    found = episode.outcome(text)
+    player, rng, episode = (
+        players(domain).get("oracle"), random.Random(derive(0, task.id)), domain.begin(task)
+    )  # fmt: skip
+
+    def turn(messages: tuple[Message, ...]) -> str:
+        return player(task, rng, messages) if player else domain.oracle(task)
+
+    said = played(episode, turn_limit(domain, task), turn, domain.prompt(task))
+    found = episode.outcome(said[-1].text)
     expect(
         found.valid and abs(found.reward - domain.full_reward) < 1e-9,
         f"task {task.id}: an episode that the oracle plays ends with {found.failure or 'valid'} "
@@ -298,7 +297,7 @@ def won(domain: TurnDomain, task: Task) -> None:
     )
 
 
-def played(domain: TurnDomain, task: Task, text: str) -> int:
+def repeated(domain: TurnDomain, task: Task, text: str) -> int:
     """Turns until an episode is over in which the same is said again and again."""
     episode, limit = domain.begin(task), turn_limit(domain, task)
     for name in domain.tools:

@@ -51,12 +51,13 @@ class TemplateDomain(SimpleDomain):
     name = "template"
     summary = "finding a number by guesses"
     space = SPACE
-    turns = 7
-    """That a policy may take at most; `limit(task)` may say so for each task."""
+    turns = 11
+    """That a policy may take at most in any task."""
     tools = ()
     """Methods of `Search` that a policy may call; without any, turns are plain text."""
-    players = {"halve": halve}
-    """Scripted policies beside the oracle: `coevolve evaluate -p halve` plays one."""
+    players = {"oracle": halve}
+    """Scripted policies of several turns. The one called `oracle` always wins: `coevolve evaluate
+    -p oracle` plays it, and a warm start shows a policy what it does."""
 
     def make(self, knobs: Knobs, rng: random.Random) -> Data:
         """One task as plain JSON values. Draw from `rng` alone: same seed, same tasks."""
@@ -74,3 +75,7 @@ class TemplateDomain(SimpleDomain):
 
     def begin(self, task: Task) -> Search:
         return Search(self, task)
+
+    def limit(self, task: Task) -> int:
+        """Most turns for one task: as many as halving takes."""
+        return int(task.data["high"]).bit_length()

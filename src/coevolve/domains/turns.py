@@ -7,10 +7,12 @@ before their turn.
 
 import random
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol, TypeGuard
+from functools import partial
+from typing import ClassVar, NamedTuple, Protocol, TypeGuard
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, Outcome
+from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.capture import Captured
@@ -78,6 +80,40 @@ def begin(domain: Domain, task: Task) -> tuple[Episode, int]:
     if has_turns(domain):
         return Captured(domain, task, domain.begin(task)), turn_limit(domain, task)
     return Captured(domain, task, Single(domain, task)), 1
+
+
+class Said(NamedTuple):
+    """One turn of the policy, and what it hears; None where that ends the attempt."""
+
+    text: str
+    reply: str | None
+
+
+def shown(
+    domain: Domain, task: Task, style: str, messages: tuple[Message, ...], seed: int
+) -> list[Said]:
+    """How a task is solved: the attempt of the scripted player `oracle`, or one right answer."""
+    player = players(domain).get("oracle")
+    if player is None:
+        return [Said(domain.oracle(task, style), None)]
+    rng = random.Random(derive(seed, "script", task.id))
+    return played(*begin(of_text(domain), task), partial(player, task, rng), messages)
+
+
+def played(
+    episode: Episode, limit: int, turn: Callable[[tuple[Message, ...]], str],
+    messages: tuple[Message, ...],
+) -> list[Said]:  # fmt: skip
+    """An attempt, turn by turn as far as it goes; `turn` is told all that was said before."""
+    said = list[Said]()
+    while len(said) < limit and (not said or said[-1].reply is not None):
+        text = turn(messages)
+        reply = episode.reply(text)
+        said.append(Said(text, reply if len(said) + 1 < limit else None))
+        messages = (*messages, Message(role="assistant", content=text))
+        if reply is not None:
+            messages = (*messages, Message(role="user", content=reply))
+    return said
 
 
 def of_text(domain: Domain) -> Domain:

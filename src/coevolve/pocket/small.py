@@ -8,47 +8,62 @@ same tasks and seed give the same folder.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.domains.base import Domain
 from coevolve.domains.knobs import Knobs
-from coevolve.domains.turns import players
+from coevolve.domains.turns import players, shown
 from coevolve.pocket.build import fresh_llama
 from coevolve.policies.models import without_bars
 
-WIDTH, LAYERS, TASKS, PHRASES = 64, 3, 2_000, 512
-"""Of the model; tasks that phrases come from, and how many of these there are at most."""
+WIDTH, LAYERS, TASKS, PLAYED, PHRASES = 64, 3, 2_000, 200, 512
+"""Of the model; tasks that phrases come from, fewer where they have to be played, and how many of
+these there are at most."""
 HEAD_WIDTH = 16
-MOST_TOKENS = 1024
-"""Positions, for prompt and answer together."""
+LEAST_TOKENS = 1024
+"""Positions, for prompt and answers together; more where demonstrations are long."""
 PHRASE = re.compile(r"[^0-9\n]+\n?|\n{2,}")
 PAD, END, ANSWER = "<|pad|>", "<|end|>", "<|answer|>"
 """Tokens that stand in no text of a domain."""
-CHAT_TEMPLATE = "{{ messages | map(attribute='content') | join('\n') }}" + ANSWER
+CHAT_TEMPLATE = (
+    (
+        "{% for one in messages %}"
+        "{% if one.role == 'assistant' %}ANSWER{{ one.content }}END"
+        "{% else %}{% if loop.previtem and loop.previtem.role != 'assistant' %}{{ '\\n' }}{% endif %}"
+        "{{ one.content }}{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %}ANSWER{% endif %}"
+    )
+    .replace("ANSWER", ANSWER)
+    .replace("END", END)
+)
 
 
-def texts(domain: Domain, knobs: Knobs, style: str, count: int, seed: int) -> Iterator[str]:
-    """Prompts and oracle answers of tasks of the train split."""
+def texts(
+    domain: Domain, knobs: Knobs, style: str, count: int, seed: int
+) -> Iterator[tuple[str, ...]]:
+    """All that is said in the oracle's attempts at tasks of the train split, prompts first."""
     for task in domain.generate(knobs, count, derive(seed, "small", "texts"), Split.TRAIN):
-        yield from (message.content for message in domain.prompt(task, style))
-        yield domain.oracle(task, style)
+        asked = domain.prompt(task, style)
+        said = shown(domain, task, style, asked, seed)
+        begun = (message.content for message in asked)
+        yield (*begun, *(text for turn in said for text in turn if text is not None))
 
 
-def make_tokenizer(shown: Sequence[str], most: int) -> PreTrainedTokenizerFast:
+def make_tokenizer(texts: Iterable[str], most: int) -> PreTrainedTokenizerFast:
     """Bytes, and the most frequent phrases."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     ids = {word: number for number, word in enumerate((PAD, END, ANSWER, *letters))}
     backend = Tokenizer(models.BPE(vocab=ids, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    counted = Counter(phrase for text in shown for phrase in PHRASE.findall(text))
+    counted = Counter(phrase for text in texts for phrase in PHRASE.findall(text))
     phrases = sorted(counted, key=lambda phrase: (-counted[phrase], phrase))[:most]
     backend.add_tokens([AddedToken(phrase, normalized=False) for phrase in phrases])
     return PreTrainedTokenizerFast(
@@ -58,7 +73,6 @@ def make_tokenizer(shown: Sequence[str], most: int) -> PreTrainedTokenizerFast:
         additional_special_tokens=[ANSWER],
         padding_side="left",
         clean_up_tokenization_spaces=False,
-        model_max_length=MOST_TOKENS,
         model_input_names=["input_ids", "attention_mask"],
         chat_template=CHAT_TEMPLATE,
     )
@@ -69,7 +83,8 @@ def make_model(
 ) -> LlamaForCausalLM:
     """Fresh weights."""
     return fresh_llama(
-        derive(seed, "small", "weights"), len(tokenizer), width, layers, HEAD_WIDTH, MOST_TOKENS,
+        derive(seed, "small", "weights"), len(tokenizer), width, layers, HEAD_WIDTH,
+        tokenizer.model_max_length,
         pad=tokenizer.pad_token_id, end=tokenizer.eos_token_id,
     )  # fmt: skip
 
@@ -78,13 +93,11 @@ def make_small(
     domain: Domain, knobs: Knobs, style: str, folder: Path, seed: int = 0, tasks: int = TASKS
 ) -> int:
     """Write the model into a folder, and say how many weights it has."""
-    if "oracle" in players(domain):
-        raise UserError(
-            f"tasks of '{domain.name}' are won over several turns by the scripted player `oracle`; "
-            "a small policy is taught single answers. Begin with a model that can play: -p MODEL"
-        )
-    shown = list(texts(domain, knobs, style, tasks, seed))
-    tokenizer = make_tokenizer(shown, PHRASES)
+    tasks = min(tasks, PLAYED) if "oracle" in players(domain) else tasks
+    attempts = list(texts(domain, knobs, style, tasks, seed))
+    tokenizer = make_tokenizer(chain.from_iterable(attempts), PHRASES)
+    longest = max(len(tokenizer("\n".join(said))["input_ids"]) for said in attempts)
+    tokenizer.model_max_length = max(LEAST_TOKENS, 2 * longest)
     model = make_model(tokenizer, WIDTH, LAYERS, seed)
     with without_bars():
         model.save_pretrained(folder)

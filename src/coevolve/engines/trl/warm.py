@@ -1,6 +1,7 @@
-"""The warm start: supervised training on oracle answers, through TRL's SFT trainer.
+"""The warm start: supervised training on what the oracle does, through TRL's SFT trainer.
 
-Answers are tokenised exactly as they would be drawn, so that GRPO goes on where this ends.
+Where a scripted player `oracle` wins over several turns, its whole dialogues are shown. Tokens are
+exactly those that would be drawn and read, so that GRPO goes on where this ends.
 """
 
 import sys
@@ -13,7 +14,9 @@ from coevolve.core.rollout import Message, StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
+from coevolve.domains.turns import Said, shown
 from coevolve.engines.base import Stage, order
+from coevolve.engines.trl.turns import reply_ids
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.wording import asked
 from coevolve.policies.base import Prompt, Sampling
@@ -44,12 +47,18 @@ def unmasked(model: Any) -> Iterator[None]:
         hook.remove()
 
 
-def example(tokenizer: Any, messages: Sequence[Message], answer: str) -> dict[str, list[int]]:
-    """Token ids of a prompt and its answer, and labels that leave the prompt out."""
-    prompt = render(tokenizer, tuple(messages))
-    text: list[int] = tokenizer(answer, add_special_tokens=False)["input_ids"]
-    said = [*text, tokenizer.eos_token_id]
-    return {"input_ids": prompt + said, "labels": [IGNORED] * len(prompt) + said}
+def example(
+    tokenizer: Any, messages: Sequence[Message], turns: Sequence[Said]
+) -> dict[str, list[int]]:
+    """Token ids of a prompt and all that was said after it, and labels of what the policy says."""
+    ids = render(tokenizer, tuple(messages))
+    labels, end = [IGNORED] * len(ids), tokenizer.eos_token_id
+    for text, reply in turns:
+        said = [*tokenizer(text, add_special_tokens=False)["input_ids"], end]
+        heard = reply_ids(tokenizer, reply, [end]) if reply is not None else []
+        ids += said + heard
+        labels += said + [IGNORED] * len(heard)
+    return {"input_ids": ids, "labels": labels}
 
 
 def examples(
@@ -58,17 +67,17 @@ def examples(
     """All demonstrations of a stage in the order in which they are shown."""
     count = stage.recipe.steps * stage.recipe.tasks
     own = round(stage.recipe.replay * count)
-    shown = order(len(tasks), count - own, stage.seed)
+    places = order(len(tasks), count - own, stage.seed)
     made: dict[int, dict[str, list[int]]] = {}
-    for index in shown:
+    for index in places:
         if index not in made:
             domain = domains[tasks[index].domain]
             style = loaded.style(domain.name, stage.style)
             wording = loaded.wording(domain.name)
             messages = asked(domain, [tasks[index]], style, wording).prompts[0]
-            answer = domain.oracle(tasks[index], style)
-            made[index] = example(loaded.tokenizer, messages, answer)
-    rows = [made[index] for index in shown]
+            turns = shown(domain, tasks[index], style, messages, stage.seed)
+            made[index] = example(loaded.tokenizer, messages, turns)
+    rows = [made[index] for index in places]
     if own:
         earlier = replayed(loaded, stage, own)
         rows += [earlier[index] for index in order(len(earlier), own, derive(stage.seed, "replay"))]
@@ -86,7 +95,7 @@ def replayed(loaded: Loaded, stage: Stage, shown: int) -> list[dict[str, list[in
     sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
     answers = policy.answer([Prompt(task.messages) for task in asked], sampling)
     found = [
-        example(loaded.tokenizer, task.messages, answer.text)
+        example(loaded.tokenizer, task.messages, [Said(answer.text, None)])
         for task, answer in zip(asked, answers, strict=True)
         # What was cut off would teach it to stop anywhere, what is wrong to do as it likes.
         if answer.stop is StopReason.END and task.check(answer.text)
