@@ -115,6 +115,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "checkpoint": "its folder",
         "engineer": "whose patch it is",
         "factor": "what the patch changed; null: nothing",
+        "temperature": "that training draws rollouts at, the mean of first and last step",
         "steps": "of its training",
         "stopped": "why the training ended early; null: it did not",
         "rollouts": "drawn in training",

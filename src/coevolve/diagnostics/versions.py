@@ -21,6 +21,7 @@ VERSIONS = {
     "checkpoint": "VARCHAR",
     "engineer": "VARCHAR",  # whose patch it was trained under
     "factor": "VARCHAR",  # what the patch changed; null: nothing
+    "temperature": "DOUBLE",  # that rollouts were drawn at, the mean of first and last step
     "steps": "INTEGER",
     "stopped": "VARCHAR",  # why the watch ended the training early
     "rollouts": "BIGINT",
@@ -55,7 +56,7 @@ def versions_of(folder: Path) -> list[Row]:
 
 def row_of(node: Node) -> Row:
     """A version as a row."""
-    version = node.version
+    version, recipe = node.version, node.version.harness.recipe
     result = node.train.result.model_dump(mode="json") if node.train else {}
     values = {
         **result,
@@ -65,6 +66,7 @@ def row_of(node: Node) -> Row:
         "checkpoint": result.get("policy"),
         "engineer": version.author,
         "factor": version.patch.factor if version.patch else None,
+        "temperature": (recipe.temperature + (recipe.temperature_end or recipe.temperature)) / 2,
     }
     return {**_row(VERSIONS, values), "reason": version.words or None}
 

@@ -194,6 +194,8 @@ def skills_here(view: View, situation: Situation, library: SkillLibrary) -> str:
 
 def in_a_line(skill: Skill, domain: str) -> str:
     """A skill and its record in one line."""
-    held, failed = skill.held(), skill.failed()
-    record = f"held {held}, failed {failed}; here {skill.held(domain)} and {skill.failed(domain)}"
+    record = "; ".join(
+        f"{where}held {skill.held(name)}, failed {skill.failed(name)} of {len(skill.trials(name))}"
+        for where, name in (("", ""), ("here ", domain))
+    )
     return f"- {skill.name} ({skill.factor}): {skill.summary} [{record}]"

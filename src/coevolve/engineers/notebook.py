@@ -36,6 +36,9 @@ def page(lineage: Lineage, generation: Generation, said: tuple[Proposal, ...]) -
             lines.append(f"- nothing of it could be used: {cut(one.failure, MOST_NOTE)}")
         elif one.stop or one.measure is not None:
             lines.append(f"- you wished: {one.stop or f'measure version {one.measure} again'}")
+        for written in one.diagnostics:
+            name = str(written.get("name", ""))
+            lines.append(f"- you wrote the diagnostic {name}: {tried(lineage, name)}")
     return "\n".join(lines)
 
 
@@ -44,10 +47,21 @@ def became(lineage: Lineage, generation: Generation, said: Proposal) -> str:
     for version in lineage.versions:
         if version.generation == generation.number and alike(version.patch, said.patch):
             return f"version {version.number}, {version.verdict or 'not judged yet'}"
-    for tried in generation.tests.tried if generation.tests else ():
-        if alike(tried.patch, said.patch):
-            return cut(tried.words, MOST_NOTE)
+    for other in generation.tests.tried if generation.tests else ():
+        if alike(other.patch, said.patch):
+            return cut(other.words, MOST_NOTE)
     return "not tried"
+
+
+def tried(lineage: Lineage, diagnostic: str) -> str:
+    """What came of a diagnostic."""
+    for generation in lineage.generations:
+        for trial in generation.learn.trials if generation.learn else ():
+            if trial.diagnostic.name == diagnostic and trial.accepted:
+                return f"it is asked from version {trial.diagnostic.since} on"
+            if trial.diagnostic.name == diagnostic:
+                return f"refused: {cut(trial.reason, MOST_NOTE)}"
+    return "not tried yet: that is done once no diagnostic explains what became of the versions"
 
 
 def alike(one: Patch | None, other: Patch | None) -> bool:

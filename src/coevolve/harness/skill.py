@@ -53,7 +53,9 @@ class Trial(Value):
 
     @property
     def held(self) -> bool:
-        return self.verdict == "kept"
+        """Kept, and better beyond chance: what is kept as no worse speaks neither for nor
+        against."""
+        return self.verdict == "kept" and (self.low is None or self.low > 0)
 
     @property
     def failed(self) -> bool:

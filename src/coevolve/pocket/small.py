@@ -36,7 +36,8 @@ CHAT_TEMPLATE = (
     (
         "{% for one in messages %}"
         "{% if one.role == 'assistant' %}ANSWER{{ one.content }}END"
-        "{% else %}{% if loop.previtem and loop.previtem.role != 'assistant' %}{{ '\\n' }}{% endif %}"
+        "{% else %}"
+        "{% if loop.previtem and loop.previtem.role != 'assistant' %}{{ '\\n' }}{% endif %}"
         "{{ one.content }}{% endif %}"
         "{% endfor %}{% if add_generation_prompt %}ANSWER{% endif %}"
     )
