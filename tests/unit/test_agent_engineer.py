@@ -171,12 +171,45 @@ def test_what_takes_too_long_is_ended_and_accounted_for(monkeypatch):
     policy = Slow({"tool": "lineage"})
     engineer = AgentEngineer("model", policy, LIBRARY)
     (found,) = ask.proposed(lambda: engineer, lineage(), 7, 3.0)
-    assert found.failure == "no answer within 3 s"
+    assert found.failure.startswith("no answer within 3 s")
     assert (len(found.calls), found.tokens, found.money) == (1, 110, 0.5)
     let_go.set()
     threads[0].join(60)
     assert not threads[0].is_alive()
     assert len(policy.asked) == 2, "the call under way ends, and no other follows"
+
+
+def test_every_call_has_the_whole_time(monkeypatch):
+    """Each wait ends while the next call is under way, and is followed by another."""
+    under_way, go, over, waits = threading.Semaphore(0), threading.Semaphore(0), [], []
+
+    class Steady(Script):
+        def answer(self, prompts, sampling):
+            under_way.release()
+            go.acquire(timeout=60)
+            return super().answer(prompts, sampling)
+
+    def started(work):
+        def whole():
+            work()
+            over.append(True)
+            under_way.release()
+
+        def join(patience):
+            waits.append(patience)
+            go.release()
+            under_way.acquire(timeout=60)
+
+        beside(whole)
+        under_way.acquire(timeout=60)
+        return SimpleNamespace(join=join, is_alive=lambda: not over)
+
+    monkeypatch.setattr(ask, "beside", started)
+    policy = Steady(*[{"tool": "lineage"}] * 5, {"tool": "stop", "text": "enough"})
+    engineer = AgentEngineer("model", policy, LIBRARY)
+    (found,) = ask.proposed(lambda: engineer, lineage(), 7, 3.0)
+    assert (found.stop, found.failure, len(found.calls)) == ("enough", "", 6)
+    assert waits == [3.0] * 6
 
 
 def test_no_tool_tells_of_the_gate():

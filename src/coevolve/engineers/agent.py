@@ -63,6 +63,11 @@ class AgentEngineer:
         self.think = think
         self.dialogue: Dialogue | None = None
 
+    @property
+    def called(self) -> int:
+        """Calls so far."""
+        return len(self.dialogue.calls) if self.dialogue else 0
+
     def give_up(self) -> Proposal:
         """End a proposal that takes too long: no more calls, and what those so far have taken."""
         if self.dialogue is None:

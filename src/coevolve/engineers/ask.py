@@ -33,7 +33,10 @@ def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Propo
         began.append((engineer, policy, *used(policy)))
         return [proposal_of(one) for one in engineer.propose(view, seed)]
 
-    found, failure = waited_for(work, patience_s)
+    def calls() -> int:
+        return sum(one.called for one, *_ in began if isinstance(one, AgentEngineer))
+
+    found, failure = waited_for(work, patience_s, calls)
     if not failure:
         asked = any(policy is not None for _, policy, _, _ in began)
         return [once_more(one) if asked else one for one in found[:MOST_PROPOSALS]]
@@ -52,8 +55,11 @@ def once_more(said: Proposal) -> Proposal:
     return said.model_copy(update={"again": True}) if said.failure else said
 
 
-def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[Said], str]:
-    """What an engineer says, or why it says nothing: it broke, or did not answer in time.
+def waited_for(
+    work: Callable[[], list[Said]], patience_s: float, calls: Callable[[], int]
+) -> tuple[list[Said], str]:
+    """What an engineer says, or why it says nothing: it broke, or did not answer in time. One with
+    tools has that time for every call.
 
     The thread of one that never answers is left behind; it ends with the run.
     """
@@ -66,10 +72,12 @@ def waited_for(work: Callable[[], list[Said]], patience_s: float) -> tuple[list[
         except Exception as error:  # an engineer's failure is data; the run goes on without it
             failures.append(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS])
 
-    thread = beside(answer)
-    thread.join(patience_s)
+    thread, made = beside(answer), -1
+    while thread.is_alive() and calls() > made:
+        made = calls()
+        thread.join(patience_s)
     if thread.is_alive():
-        return [], f"no answer within {patience_s:g} s"
+        return [], f"no answer within {patience_s:g} s; a larger patience_s waits longer"
     return found, failures[0] if failures else ""
 
 

@@ -141,7 +141,8 @@ class Plan(Value):
     """Tasks of kinds that are hardly trained on, which are tried before knobs are designed, each as
     often as in a backtest. None where nobody designs."""
     patience_s: float = Field(default=600.0, gt=0, allow_inf_nan=False)
-    """Seconds that an engineer may take; after that the run goes on without it."""
+    """Seconds that an engineer may take, one with tools for each of its calls; after that the run
+    goes on without it."""
     agent: AgentRule = AgentRule()
     """How long a model with tools may investigate, in a generation."""
     prices: tuple[Amount, Amount] = (0.0, 0.0)
