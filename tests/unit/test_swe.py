@@ -224,6 +224,13 @@ def test_tools(domain: SweDomain, tasks: list[Task]) -> None:
     assert episode.read("../../etc/passwd").startswith("error: no file")
     assert episode.edit("shop/prices.py", "nowhere", "x").startswith("error: the old text is not")
     assert "5 times" in episode.edit("shop/prices.py", "def ", "x")
+    assert episode.edit("shop/prices.py", "def ", "x", line=2).endswith(
+        "is not there in line 2; it must be there exactly once"
+    )
+    assert "no line 1000" in episode.edit("shop/prices.py", "def ", "x", line=1_000)
+    assert "no line -1" in episode.edit("shop/prices.py", "def ", "x", line=-1)
+    assert episode.edit("shop/prices.py", "total", "sum_of", line=1) == "changed shop/prices.py"
+    assert "1  def sum_of(prices" in episode.read("shop/prices.py", count=1)
     for path in ("/etc/x", "../x", "a//b", "shop/prices.py/x", "shop", ".git/config", ""):
         assert episode.edit(path, "", "x").startswith("error")
     assert episode.edit("notes/a.txt", "", "kept\n") == "made notes/a.txt"

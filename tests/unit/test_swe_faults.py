@@ -5,6 +5,7 @@ import ast
 import pytest
 from repositories import CODE, TESTS
 
+from coevolve.domains.swe.episode import replaced
 from coevolve.domains.swe.faults import KINDS, apply_all, disjoint, find_faults
 from coevolve.domains.swe.work import hide, mending
 
@@ -60,12 +61,21 @@ def test_faults_apply_once_and_leave_another_program(text: str) -> None:
         assert changed is not None
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(data))
         assert fault.apply(b"#" + data) is None or fault.line > 1
-        edits = mending("a.py", changed, data)
-        mended = changed.decode()
-        for edit in edits:
-            assert mended.count(edit["old"]) == 1
-            mended = mended.replace(edit["old"], edit["new"])
-        assert mended.encode() == data
+        mended = changed
+        for edit in mending("a.py", changed, data):
+            line = edit.get("line", 0)
+            mended = replaced(mended, edit["old"].encode(), edit["new"].encode(), line)
+            assert not line or len(edit["old"]) <= len(changed.split(b"\n")[line - 1])
+        assert mended == data
+
+
+def test_an_edit_names_the_words_that_change() -> None:
+    faulty = "def f(a, n):\n    if a < n or a < 0:\n        return None\n"
+    whole = "def f(a, n):\n    if a <= n or a < 0:\n        return n,\n"
+    assert mending("a.py", faulty.encode(), whole.encode()) == [
+        {"path": "a.py", "line": 2, "old": "if a <", "new": "if a <="},
+        {"path": "a.py", "line": 3, "old": "None", "new": "n,"},
+    ]
 
 
 def test_files_that_cannot_be_read_have_no_faults() -> None:

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 EVERY_VERSION = ("train", "dev", "gate")
 BETWEEN_VERSIONS = ("propose", "backtest")
 DECISIONS = 6
-NUMBERS = {"reward": "reward {:.3f}", "valid": "valid {:.0%}", "dead": "dead {:.0%}"}
+NUMBERS = {
+    "reward": "reward {:.3f}", "valid": "valid {:.0%}", "dead": "dead {:.0%}",
+    "token_accuracy": "token accuracy {:.0%}",
+}  # fmt: skip
 
 
 def view_of(as_json: bool) -> "Plain":

@@ -17,7 +17,7 @@ TOOLS: dict[str, dict[str, tuple[type, bool]]] = {
     "list": {"path": (str, False)},
     "search": {"text": (str, True), "path": (str, False)},
     "read": {"path": (str, True), "first": (int, False), "count": (int, False)},
-    "edit": {"path": (str, True), "old": (str, True), "new": (str, True)},
+    "edit": {"path": (str, True), "old": (str, True), "new": (str, True), "line": (int, False)},
     "run": {"command": (str, True)},
     "submit": {},
 }

@@ -150,25 +150,22 @@ class SweEpisode(Attempted):
 
         return self.attempt("read", path, work)
 
-    def edit(self, path: str, old: str, new: str) -> str:
-        """Replace a text that is in a file exactly once, or make a new file.
+    def edit(self, path: str, old: str, new: str, line: int = 0) -> str:
+        """Replace a text that is in a file, or begins in a line of it, exactly once; or make a new
+        file.
 
         Args:
             path: The file.
             old: The text to replace, letter by letter; empty to make a file that is not there.
             new: What to put in its place.
+            line: The line in which the old text begins, from 1; 0 to look for it in all of them.
         """
 
         def work(place: str) -> str:
             if not old and place not in self.tree:
                 self.put(place, new.encode())
                 return f"made {place}"
-            data, part = self.file(place), old.encode()
-            times = data.count(part) if part else 0
-            if times != 1:
-                reason = f"is there {times} times" if times else "is not there"
-                raise ToolError(f"the old text {reason} in {place}; it must be there exactly once")
-            self.put(place, data.replace(part, new.encode()))
+            self.put(place, replaced(self.file(place), old.encode(), new.encode(), line))
             return f"changed {place}"
 
         return self.attempt("edit", path, work)
@@ -221,6 +218,26 @@ def runs_tests(command: str) -> bool:
 
 def below(name: str, place: str) -> bool:
     return not place or name == place or name.startswith(f"{place}/")
+
+
+def replaced(data: bytes, old: bytes, new: bytes, line: int = 0) -> bytes:
+    """A file with a text replaced that is in it exactly once, or that begins in a line exactly
+    once."""
+    low, high = 0, len(data)
+    if line:
+        lines = data.split(b"\n")
+        if not 1 <= line <= len(lines):
+            raise ToolError(f"there is no line {line}; the file has {len(lines)}")
+        low = sum(len(one) + 1 for one in lines[: line - 1])
+        high = low + len(lines[line - 1])
+    text = data[low : high + len(old) - 1]
+    times = text.count(old) if old else 0
+    if times != 1:
+        reason = f"is there {times} times" if times else "is not there"
+        where = f"line {line}" if line else "the file"
+        raise ToolError(f"the old text {reason} in {where}; it must be there exactly once")
+    at = low + text.index(old)
+    return data[:at] + new + data[at + len(old) :]
 
 
 def decoded(data: bytes) -> str:

@@ -19,8 +19,8 @@ def rules() -> str:
         (write_call("search", text="def pop", path="src"), "the lines that hold a text"),
         (write_call("read", path="a.py", first=1, count=80), "lines of a file"),
         (
-            write_call("edit", path="a.py", old="i < n", new="i <= n"),
-            "replace a text that is in the file exactly once",
+            write_call("edit", path="a.py", line=12, old="i < n", new="i <= n"),
+            "replace a text that is in the line exactly once; without a line, in the file",
         ),
         (write_call("run", command="python -m pytest -q"), "a shell command at the root"),
         (write_call("submit"), "hand the work in; this ends it"),

@@ -7,8 +7,10 @@ so.
 import ast
 import difflib
 import json
+import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -34,7 +36,8 @@ git checkout -q work && git repack -a -d -q && git prune-packed -q && rm -rf .gi
 """
 """The commit that mends the fault stays behind on the branch `main`."""
 
-
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
+WORDS = re.compile(r"\w+|\s+|[^\w\s]+")
 SHOWN, CALLS = 6_000, 200
 """What is shown of a tool's answer, and how many calls there are, unless a task says otherwise."""
 
@@ -95,7 +98,7 @@ def unfold(task: Task) -> Unfolded:
     return cached(json.dumps(task.data, sort_keys=True))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=512)
 def cached(text: str) -> Unfolded:
     work = Work.model_validate_json(text)
     known = known_of(work)
@@ -233,21 +236,43 @@ def bodies(
             yield from bodies(child, (*names, child.name))
 
 
-def mending(path: str, faulty: bytes, whole: bytes) -> list[dict[str, str]]:
-    """Edits, each of a text that is there exactly once, that turn one file into another."""
-    before = faulty.decode().splitlines(keepends=True)
-    after = whole.decode().splitlines(keepends=True)
-    text, found = faulty.decode(), []
+def mending(path: str, faulty: bytes, whole: bytes) -> list[dict[str, str | int]]:
+    """Edits that turn one file into another: of a text that is in its line exactly once, or, where
+    lines come or go, in the file."""
+    before, after = LINES.findall(faulty.decode()), LINES.findall(whole.decode())
+    found = list[dict[str, str | int]]()
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, low, high, first, last in matcher.get_opcodes():
         if tag == "equal":
             continue
+        if high - low == last - first:
+            for at in range(last - first):
+                old, new = words_changed(before[low + at], after[first + at])
+                found.append({"path": path, "line": first + at + 1, "old": old, "new": new})
+            continue
+        text = "".join([*after[:first], *before[low:]])  # what the edits so far have made
         for around in range(len(before) + 1):
-            begin, end = max(0, low - around), min(len(before), high + around)
-            old = "".join(before[begin:end])
-            new = "".join([*before[begin:low], *after[first:last], *before[high:end]])
+            left, right = after[max(0, first - around) : first], before[high : high + around]
+            old = "".join([*left, *before[low:high], *right])
             if old and text.count(old) == 1:
                 break
-        text = text.replace(old, new)
+        new = "".join([*left, *after[first:last], *right])
         found.append({"path": path, "old": old, "new": new})
     return found
+
+
+def words_changed(before: str, after: str) -> tuple[str, str]:
+    """The words of a line that are others in another line, with as many beside them as it takes to
+    be there exactly once."""
+    old, new = WORDS.findall(before), WORDS.findall(after)
+    begin = alike(old, new)
+    end = min(alike(old[::-1], new[::-1]), len(old) - begin, len(new) - begin)
+    while before.count(part := "".join(old[begin : len(old) - end])) != 1 or not part:
+        begin, end = (begin - 1, end) if begin else (0, end - 1)
+    return part, "".join(new[begin : len(new) - end])
+
+
+def alike(one: list[str], two: list[str]) -> int:
+    """How many words two lists have in common before the first that differs."""
+    pairs = zip(one, two, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

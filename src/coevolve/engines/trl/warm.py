@@ -68,16 +68,15 @@ def examples(
     count = stage.recipe.steps * stage.recipe.tasks
     own = round(stage.recipe.replay * count)
     places = order(len(tasks), count - own, stage.seed)
-    made: dict[int, dict[str, list[int]]] = {}
-    for index in places:
-        if index not in made:
-            domain = domains[tasks[index].domain]
+    made: dict[str, dict[str, list[int]]] = {}
+    for task in (tasks[index] for index in places):
+        if task.id not in made:
+            domain = domains[task.domain]
             style = loaded.style(domain.name, stage.style)
-            wording = loaded.wording(domain.name)
-            messages = asked(domain, [tasks[index]], style, wording).prompts[0]
-            turns = shown(domain, tasks[index], style, messages, stage.seed)
-            made[index] = example(loaded.tokenizer, messages, turns)
-    rows = [made[index] for index in places]
+            messages = asked(domain, [task], style, loaded.wording(domain.name)).prompts[0]
+            turns = shown(domain, task, style, messages, stage.seed)
+            made[task.id] = example(loaded.tokenizer, messages, turns)
+    rows = [made[tasks[index].id] for index in places]
     if own:
         earlier = replayed(loaded, stage, own)
         rows += [earlier[index] for index in order(len(earlier), own, derive(stage.seed, "replay"))]
