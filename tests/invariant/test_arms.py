@@ -338,7 +338,7 @@ def test_what_no_machine_has_is_refused(tmp_path: Path, two_nodes: Any) -> None:
 @pytest.mark.parametrize(
     ("work", "sign"),
     [
-        ("arms:held", "generations/01/backtest.json"),
+        pytest.param("arms:held", "generations/01/backtest.json", marks=pytest.mark.slow),
         ("arms:measured", "versions/01/gate/part-00000.parquet"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_new_domain_of_several_turns(tmp_path: Path) -> None:
     findings = {one["name"]: one for one in json.loads(checked.stdout)["checks"]}
     assert checked.returncode == 0, checked.stdout
     assert "turns" in findings["episodes come to a verdict"]["message"]
-    words = ["evaluate", "-d", "cards", "-p", "halve", "--split", "dev", "--count", "20", "--json"]
+    words = ["evaluate", "-d", "cards", "-p", "oracle", "--split", "dev", "--count", "20", "--json"]
     played = run_in(tmp_path, *words, path=package)
     assert json.loads(played.stdout)["valid"] == 1.0
     plan = run_in(tmp_path, "run", "cards/plan.toml", "--explain", "--json", path=package)

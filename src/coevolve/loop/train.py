@@ -91,6 +91,8 @@ def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | Non
         words = version_words(version, run.lineage.harness(version.parent), space)
         what = f"{version.author} changed: {words}" if version.patch else words
         run.say(f"version {number}: training; {what}")
+        if twins:
+            run.say(f"and again from other seeds, to see what chance does: {len(twins)} times")
         do(run.work, jobs)
         return done(run, number).train
 
