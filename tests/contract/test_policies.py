@@ -6,6 +6,7 @@ Add a policy by adding a maker to MAKERS: a context manager that gives a policy 
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -240,6 +241,28 @@ def test_gguf_files_that_cannot_be_served(tmp_path):
     ):
         with pytest.raises(PolicyError, match=message):
             GgufPolicy(path)
+
+
+def test_what_continues_a_question_is_not_read_again():
+    from coevolve.policies.gguf import GgufPolicy
+
+    policy = GgufPolicy(model_file(), context=1_024, threads=1, slots=1)
+    words = " ".join(str(number) for number in range(150))
+    messages = (Message(role="user", content=f"{words}. Which number comes next?"),)
+
+    def asked():
+        began = time.process_time()
+        policy.answer([Prompt(messages)], Sampling(temperature=0, max_tokens=1, seed=0))
+        return time.process_time() - began
+
+    asked()
+    again = asked()
+    policy.remember()
+    asked()
+    messages = (*messages, Message(role="assistant", content="150"),
+                Message(role="user", content="And then?"))  # fmt: skip
+    assert asked() < again / 2
+    policy.close()
 
 
 def test_gguf_without_its_package_and_after_close(monkeypatch):

@@ -253,6 +253,8 @@ def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary)
     # Others think on their own: what is held to a form here is so from its first token on.
     think = THINK if isinstance(policy, LocalPolicy | GgufPolicy) else 0
     if not plan.only_knobs:
+        if isinstance(policy, GgufPolicy):
+            policy.remember()
         return AgentEngineer(name, policy, library, plan.agent, think=think)
     style = policy.loaded.style("engineering") if isinstance(policy, LocalPolicy) else ""
     if style == "table":

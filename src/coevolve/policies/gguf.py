@@ -74,6 +74,11 @@ class GgufPolicy(EndpointPolicy):
             raise PolicyError(f"{self.path} is closed; make a new GgufPolicy")
         return super().answer(prompts, sampling)
 
+    def remember(self) -> None:
+        """From now on read only what is new in a question that continues the one before, as in a
+        dialogue. Answers then depend on earlier questions, by rounding."""
+        self._extra["cache_prompt"] = True
+
     def close(self) -> None:
         """Stop the server and free its memory; also done at exit."""
         super().close()
@@ -100,7 +105,7 @@ def serve(path: Path, *, context: int = CONTEXT, threads: int = 0, slots: int = 
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads or available_cpus()
     params.hostnames, params.port, params.api_keys = ["127.0.0.1"], 0, [key]
     params.ui = params.endpoint_slots = False
-    # Attention over a prefix that another prompt left behind is rounded in another way.
+    # Attention over a prefix that another prompt left behind is rounded in another way: `remember`.
     params.cache_prompt, params.cache_ram_mib = False, 0
     params.verbosity = -1
     try:
