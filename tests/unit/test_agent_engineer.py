@@ -14,7 +14,7 @@ from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.exit import beside
 from coevolve.diagnostics.connection import Answer
 from coevolve.engineers import ask
-from coevolve.engineers.agent import KEPT_REPLIES, OLD_CHARACTERS, AgentEngineer
+from coevolve.engineers.agent import AGAIN, KEPT_REPLIES, OLD_CHARACTERS, AgentEngineer
 from coevolve.engineers.base import Refused
 from coevolve.engineers.calls import Call, functions
 from coevolve.engineers.library import SkillLibrary
@@ -133,6 +133,15 @@ def test_tools_answer_and_every_call_is_recorded():
     assert not found.failure
     told = [messages[-1].content for messages in policy.asked[1:]]
     assert all(answer in text for answer, text in zip(answers, told, strict=False))
+
+
+def test_what_is_refused_twice_is_told_so():
+    wrong = {**PROPOSE, "patches": [{**GOOD, "factor": "knobs", "value": {"temperature": 1.5}}]}
+    found, _ = asked(wrong, wrong, {"tool": "lineage", "version": 7}, PROPOSE)
+    first, second, third, _ = (call["answer"] for call in found.calls)
+    assert "temperature; recipe.temperature is a factor of its own" in first
+    assert second == f"{first}\n{AGAIN}"
+    assert "there is no version 7; so far there are: 0" in third
 
 
 def test_a_model_can_ask_a_question_of_its_own():

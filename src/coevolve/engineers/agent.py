@@ -35,6 +35,7 @@ propose: at rollouts in full, at what earlier versions changed, at backtests. Yo
 every call, in `thought` or in plain words before it. For knobs a value is an object with those that
 change. The tools, each as one JSON object:
 """
+AGAIN = "You made this very call before, and it was refused: change it, or do something else."
 KEPT_REPLIES = 6
 """The newest replies, which stay whole; older ones are cut to their beginning, so that a long
 dialogue fits into a model."""
@@ -125,7 +126,7 @@ class Dialogue:
 
     def run(self) -> list[Proposal]:
         """The proposals, or why there are none."""
-        refused = ""
+        refused, earlier = "", set[str]()
         while (left := self.left()) > 0:
             call = self.next_call(last=left == 1)
             if isinstance(call, str):
@@ -136,8 +137,10 @@ class Dialogue:
                     return found
                 text = self.tools.answer(call)
             except UserError as error:
-                refused = clean(str(error))
-                text = f"refused:\n{fenced(refused, REPLY_CHARACTERS)}"
+                refused, said = clean(str(error)), call.model_dump_json()
+                again = f"\n{AGAIN}" if said in earlier else ""
+                earlier.add(said)
+                text = f"refused:\n{fenced(refused, REPLY_CHARACTERS)}{again}"
             self.answered(call, text)
         return [Proposal(failure=f"no patch after {len(self.calls)} calls: {refused}"[:1_000])]
 

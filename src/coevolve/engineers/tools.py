@@ -87,7 +87,9 @@ class Tools:
                 raise UserError('knobs must be an object of numbers, such as {"name": 0.3}')
             before = view.incumbent
             if not value.keys() & view.space.knobs.keys():
-                raise UserError(f"none of these knobs exists: {', '.join(value)[:100]}")
+                meant = [one for one in view.factors if one.rpartition(".")[2] in value]
+                hint = f"; {', '.join(meant)} is a factor of its own" if meant else ""
+                raise UserError(f"none of these knobs exists: {', '.join(value)[:100]}{hint}")
             knobs = apply(value, before, view.reach)
             if not knobs.difference(before):
                 raise UserError("these knobs change nothing")
@@ -292,7 +294,8 @@ class Tools:
     def version(self, number: int) -> Version:
         found = {one.number: one for one in self.view.versions}
         if number not in found:
-            raise UserError(f"there is no version {number}; there are {', '.join(map(str, found))}")
+            known = ", ".join(map(str, found))
+            raise UserError(f"there is no version {number}; so far there are: {known}")
         return found[number]
 
     def skills(self, name: str) -> str:
