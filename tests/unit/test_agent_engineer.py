@@ -135,12 +135,14 @@ def test_tools_answer_and_every_call_is_recorded():
     assert all(answer in text for answer, text in zip(answers, told, strict=False))
 
 
-def test_what_is_refused_twice_is_told_so():
+def test_what_is_asked_twice_is_told_so():
     wrong = {**PROPOSE, "patches": [{**GOOD, "factor": "knobs", "value": {"temperature": 1.5}}]}
-    found, _ = asked(wrong, wrong, {"tool": "lineage", "version": 7}, PROPOSE)
-    first, second, third, _ = (call["answer"] for call in found.calls)
+    look, none = {"tool": "lineage"}, {"tool": "lineage", "version": 7}
+    found, _ = asked(wrong, wrong, none, look, look, PROPOSE)
+    first, second, third, *looks = (call["answer"] for call in found.calls[:5])
     assert "temperature; recipe.temperature is a factor of its own" in first
-    assert second == f"{first}\n{AGAIN}"
+    assert second == f"{AGAIN}\n{first}"
+    assert looks[1] == f"{AGAIN}\n{looks[0]}"
     assert "there is no version 7; so far there are: 0" in third
 
 

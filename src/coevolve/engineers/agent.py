@@ -35,7 +35,7 @@ propose: at rollouts in full, at what earlier versions changed, at backtests. Yo
 every call, in `thought` or in plain words before it. For knobs a value is an object with those that
 change. The tools, each as one JSON object:
 """
-AGAIN = "You made this very call before, and it was refused: change it, or do something else."
+AGAIN = "You made this very call before and heard the same: change it, or do something else."
 KEPT_REPLIES = 6
 """The newest replies, which stay whole; older ones are cut to their beginning, so that a long
 dialogue fits into a model."""
@@ -126,7 +126,7 @@ class Dialogue:
 
     def run(self) -> list[Proposal]:
         """The proposals, or why there are none."""
-        refused, earlier = "", set[str]()
+        refused, earlier = "", dict[str, str]()
         while (left := self.left()) > 0:
             call = self.next_call(last=left == 1)
             if isinstance(call, str):
@@ -137,11 +137,12 @@ class Dialogue:
                     return found
                 text = self.tools.answer(call)
             except UserError as error:
-                refused, said = clean(str(error)), call.model_dump_json()
-                again = f"\n{AGAIN}" if said in earlier else ""
-                earlier.add(said)
-                text = f"refused:\n{fenced(refused, REPLY_CHARACTERS)}{again}"
-            self.answered(call, text)
+                refused = clean(str(error))
+                text = f"refused:\n{fenced(refused, REPLY_CHARACTERS)}"
+            said = call.model_dump_json()
+            same = earlier.get(said) == text
+            earlier[said] = text
+            self.answered(call, f"{AGAIN}\n{text}" if same else text)
         return [Proposal(failure=f"no patch after {len(self.calls)} calls: {refused}"[:1_000])]
 
     def left(self) -> int:
