@@ -78,6 +78,24 @@ def test_an_edit_names_the_words_that_change() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("faulty", "whole"),
+    [
+        (b"a\n\nb\n", b"a\nx\nb\n"),
+        (b"a\nb\n", b"a\nb"),
+        (b"a\nb", b"a\nb\n"),
+        (b"a\nb\n", b"a \nb\n"),
+        (b"a \n\n", b"a\n \n"),
+        (b"x\nx\nx\n", b"x\ny\nx\nx\n"),
+    ],
+)
+def test_ends_of_lines_and_empty_lines_are_mended(faulty: bytes, whole: bytes) -> None:
+    for edit in mending("a.py", faulty, whole):
+        line = edit.get("line", 0)
+        faulty = replaced(faulty, edit["old"].encode(), edit["new"].encode(), line)
+    assert faulty == whole
+
+
 def test_files_that_cannot_be_read_have_no_faults() -> None:
     for data in (b"def f(:", b"\xff\xfe", b"def f():\r\n    return 1\r\n", b"(" * 5000, b"x\x00"):
         assert find_faults("a.py", data) == []

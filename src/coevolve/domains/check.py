@@ -280,9 +280,8 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
 
 def won(domain: TurnDomain, task: Task) -> None:
     """An episode that the oracle plays: the player of that name, or its answer at every turn."""
-    player, rng, episode = (
-        players(domain).get("oracle"), random.Random(derive(0, task.id)), domain.begin(task)
-    )  # fmt: skip
+    player, rng = players(domain).get("oracle"), random.Random(derive(0, task.id))
+    episode = domain.begin(task)
 
     def turn(messages: tuple[Message, ...]) -> str:
         return player(task, rng, messages) if player else domain.oracle(task)

@@ -73,8 +73,8 @@ def waited_for(
             failures.append(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS])
 
     thread, made = beside(answer), -1
-    while thread.is_alive() and calls() > made:
-        made = calls()
+    while thread.is_alive() and (now := calls()) > made:
+        made = now
         thread.join(patience_s)
     if thread.is_alive():
         return [], f"no answer within {patience_s:g} s; a larger patience_s waits longer"

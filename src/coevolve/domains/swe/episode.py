@@ -229,7 +229,7 @@ def replaced(data: bytes, old: bytes, new: bytes, line: int = 0) -> bytes:
         if not 1 <= line <= len(lines):
             raise ToolError(f"there is no line {line}; the file has {len(lines)}")
         low = sum(len(one) + 1 for one in lines[: line - 1])
-        high = low + len(lines[line - 1])
+        high = low + len(lines[line - 1]) + 1  # with its end, which is all that an empty line has
     text = data[low : high + len(old) - 1]
     times = text.count(old) if old else 0
     if times != 1:

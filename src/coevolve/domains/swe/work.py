@@ -10,13 +10,13 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
 
 from pydantic import Field, model_validator
 
 from coevolve.core.errors import DomainError, UserError
 from coevolve.core.rollout import Value
+from coevolve.core.sequences import alike
 from coevolve.core.task import Label, Task
 from coevolve.domains.swe.box import run_command
 from coevolve.domains.swe.commit import Commit, mended
@@ -98,7 +98,7 @@ def unfold(task: Task) -> Unfolded:
     return cached(json.dumps(task.data, sort_keys=True))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def cached(text: str) -> Unfolded:
     work = Work.model_validate_json(text)
     known = known_of(work)
@@ -265,14 +265,8 @@ def words_changed(before: str, after: str) -> tuple[str, str]:
     """The words of a line that are others in another line, with as many beside them as it takes to
     be there exactly once."""
     old, new = WORDS.findall(before), WORDS.findall(after)
-    begin = alike(old, new)
-    end = min(alike(old[::-1], new[::-1]), len(old) - begin, len(new) - begin)
+    begin = len(alike(old, new))
+    end = min(len(alike(old[::-1], new[::-1])), len(old) - begin, len(new) - begin)
     while before.count(part := "".join(old[begin : len(old) - end])) != 1 or not part:
         begin, end = (begin - 1, end) if begin else (0, end - 1)
     return part, "".join(new[begin : len(new) - end])
-
-
-def alike(one: list[str], two: list[str]) -> int:
-    """How many words two lists have in common before the first that differs."""
-    pairs = zip(one, two, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

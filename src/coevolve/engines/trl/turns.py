@@ -2,11 +2,11 @@
 
 import functools
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message, StopReason
+from coevolve.core.sequences import alike
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.turns import Episode, TurnDomain, has_turns, turn_limit
@@ -116,12 +116,6 @@ def behind(tokenizer: Any, *turns: dict[str, str]) -> list[int]:
         for said in ("0", "1")
     )  # fmt: skip
     return alike(one[::-1], other[::-1])[::-1]
-
-
-def alike(one: list[int], other: list[int]) -> list[int]:
-    """What two lists begin with."""
-    pairs = zip(one, other, strict=False)
-    return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
 
 
 def environment(domain: TurnDomain, tasks: list[Task]) -> type:
