@@ -3,7 +3,8 @@
     python benchmarks/gpu.py FOLDER [--quick] [--only paces pocket smollm2]
 
 Alone on the GPU: tokens per second of generation (benchmarks/generation.py), and GRPO steps of the
-pocket policy beside bare TRL's (benchmarks/engine.py). Then, side by side, through NVIDIA's MPS
+pocket policy beside bare TRL's (benchmarks/engine.py), and of eight trainings side by side
+(benchmarks/side_by_side.py). Then, side by side, through NVIDIA's MPS
 where it is installed: GRPO of the pocket policy over five seeds (benchmarks/gain.py), and a warm
 start of SmolLM2-135M, a fifth of it lessons in engineering, and GRPO from it. All are measured on
 the dev split and in the exam. Writes FOLDER/gpu.json.
@@ -173,6 +174,8 @@ def paces(folder: Path, quick: bool) -> dict[str, Any]:
         for model in ("pocket", "smollm2")
     }  # fmt: skip
     commands["engine-pocket"] = ["engine.py", *(few if quick else many)]
+    least = ["--trainings", "2", "--steps", "4", "--tasks", "2", "--group", "4"]
+    commands["side-by-side"] = ["side_by_side.py", *(least if quick else [])]
     return {name: script(folder / f"{name}.json", *words) for name, words in commands.items()}
 
 

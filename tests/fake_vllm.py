@@ -2,7 +2,7 @@
 """Speaks as `vllm serve` does, without a model: for tests of how it is started, used and ended.
 
 Beside the log of what it was told it looks for files of the folder FAKE_VLLM: `die` ends it at the
-next question, once; `fail` keeps it from starting.
+next question, or at the next with so many messages as it says, once; `fail` keeps it from starting.
 """
 
 import json
@@ -42,11 +42,13 @@ class Handler(BaseHTTPRequestHandler):
                 return
             self.reply({})
             return
-        if (die := folder / "die").exists():
+        messages = body["messages"]
+        if (die := folder / "die").exists() and len(messages) >= int(die.read_text() or 0):
             die.unlink()
             os._exit(9)
         note("asked", model=body["model"], seed=body["seed"])
-        said = {"role": "assistant", "content": f"{body['model']} {body['seed']}"}
+        turn = f"<answer>{9_000 + len(messages)}</answer>" if "Guess the" in str(messages) else ""
+        said = {"role": "assistant", "content": f"{body['model']} {body['seed']}{turn}"}
         self.reply({
             "choices": [{"message": said, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 3, "completion_tokens": 2},

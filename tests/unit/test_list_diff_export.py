@@ -2,7 +2,9 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pretended import TREE, Listed, make_run
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 import coevolve
 from coevolve.cli.main import app
 from coevolve.core.errors import LedgerError, UserError
+from coevolve.engines.stage import steps_of
 from coevolve.loop.loop import run_loop
 from coevolve.store.ledger import Ledger
 
@@ -140,3 +143,30 @@ def test_a_run_with_an_engineer_of_ones_own_is_resumed_from_python(tmp_path: Pat
 def numbers_of(folder: Path) -> list[int]:
     with Ledger.open(folder) as ledger:
         return [event.number for event in ledger.events()]
+
+
+def test_curves_become_runs_of_trackio(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its functions as they are in 0.43, where the package itself was tried."""
+    told: list[tuple[str, object]] = []
+
+    class Trackio(ModuleType):
+        def init(self, project: str, name: str) -> None:
+            told.append(("init", f"{project}/{name}"))
+
+        def log(self, metrics: dict[str, float], step: int) -> None:
+            assert all(isinstance(value, int | float) for value in metrics.values())
+            told.append(("log", step))
+
+        def finish(self) -> None:
+            told.append(("finish", None))
+
+    monkeypatch.setitem(sys.modules, "trackio", Trackio("trackio"))
+    assert "trackio show --project" in said("export", runs / "one", "--as", "trackio")
+    assert [what for what, _ in told].count("init") == 2
+    steps = len(list(steps_of(runs / "one", [0, 1])))
+    assert steps
+    assert [what for what, _ in told].count("log") == steps
+    assert told[-1] == ("finish", None)
+    monkeypatch.setitem(sys.modules, "trackio", None)
+    with pytest.raises(UserError, match="pip install trackio"):
+        said("export", runs / "one", "--as", "trackio")

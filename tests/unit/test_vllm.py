@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guessing import GuessingDomain
 
 from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.rollout import Message
+from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
+from coevolve.domains.turns import turn_limit
+from coevolve.evaluation.attempts import attempts
 from coevolve.policies import vllm
 from coevolve.policies.base import Prompt, Sampling
 from coevolve.policies.registry import check_policy, get_policy
@@ -212,3 +216,45 @@ def test_a_run_measures_through_vllm_and_trains_without_it(log: Log, tmp_path: P
     assert starts[1].endswith("versions/00/stage/policy")
     assert all(gone(line["pid"]) for line in log("start")[:1])
     assert len(log("asked")) == 3 * 8
+
+
+def test_a_run_of_adapters_is_probed_and_opened_through_vllm(log: Log, tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="training needs the extra `train`")
+    from coevolve.harness.plan import make_plan
+    from coevolve.loop.create import create
+    from coevolve.loop.loop import run_loop
+    from coevolve.start import final
+
+    values = {
+        "versions": 2, "engineers": ["uniform"], "generator": "vllm",
+        "start_from": "parent",
+        "recipe": {"steps": 1, "tasks": 2, "group": 2, "max_tokens": 32, "lora": 4},
+        "target": {"dev": 8, "gate": 8, "max_tokens": 32},
+        "backtest": {"tasks": 16, "samples": 2},
+        "gate": {"on": False},
+    }  # fmt: skip
+    lineage = run_loop(create(make_plan(values, "test"), tmp_path / "run"))
+    assert len(lineage.nodes) == 2
+    probes = list((tmp_path / "run").glob("versions/00/probes/*/evaluation.json"))
+    assert probes
+    before = len(log("asked"))
+    assert len({line["model"] for line in log("asked")}) == 3  # the base, and two adapters
+    final(tmp_path / "run", tasks=8)
+    assert len(log("asked")) == before + 3 * 8  # untrained, and both versions
+    assert all(gone(line["child"]) for line in log("start")[:-1])
+
+
+def test_dialogues_are_played_with_a_served_model(log: Log, tmp_path: Path) -> None:
+    domain = GuessingDomain()
+    tasks = list(domain.generate(domain.space.parse({}), 3, 1, Split.DEV))
+    policy = vllm.VllmPolicy(f"vllm:{model(tmp_path / 'base')}")
+    (tmp_path / "die").write_text("5")  # messages: in the third turn
+    found = list(attempts(domain, policy, tasks, Sampling(seed=1)))
+    assert [one.task_id for one in found] == [task.id for task in tasks]
+    for one, task in zip(found, tasks, strict=True):
+        said = [turn.content for turn in one.messages if turn.role == "assistant"]
+        assert len(said) == turn_limit(domain, task)
+        assert said[2].startswith("base ")
+        assert said[2].endswith("<answer>9006</answer>")  # after a system prompt and two turns
+        assert one.completion_tokens == 2 * len(said)
+    assert len(log("start")) == 2

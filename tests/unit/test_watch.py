@@ -32,7 +32,9 @@ def test_nan_stops_at_once(name: str, value: float) -> None:
         ({"dead": 1.0}, "100% of the groups are dead"),
         ({"length": 200.0}, "answers grew from 40 to 200"),
         ({"cut": 0.8}, "80% of the answers are cut off"),
-        ({"logprob_gap": 0.4}, "with other probabilities than are learned from"),
+        ({"logprob_gap": 0.4}, "by 0.4 nats per token"),
+        ({"importance_ratio": 0.7}, "their mean ratio is 0.7 instead of 1"),
+        ({"importance_ratio": 1.3}, "their mean ratio is 1.3 instead of 1"),
     ],
 )
 def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:
@@ -42,6 +44,12 @@ def test_each_limit_needs_patience(bad: dict[str, float], said: str) -> None:
     assert said in stopped
     assert "3 steps in a row" in stopped
     assert steps(bad, bad, {}, bad)[-1] is None
+
+
+@pytest.mark.parametrize("bad", [{"logprob_gap": 0.4}, {"importance_ratio": 0.7}])
+def test_who_draws_otherwise_from_the_start_is_stopped_at_once(bad: dict[str, float]) -> None:
+    said = Watch(WatchRule(patience=3)).see({**FINE, **bad})
+    assert "at the first step: tokens are drawn with other probabilities" in str(said)
 
 
 def test_drift_is_watched_though_it_is_measured_at_some_steps_only() -> None:
@@ -87,5 +95,8 @@ def test_a_stage_that_begins_with_long_answers_is_not_blamed_for_them() -> None:
 def test_answers_that_grow_and_earn_more_go_on() -> None:
     long = [{"length": 400.0, "reward": 0.5 + 0.02 * step} for step in range(12)]
     assert steps(*[{}] * 3, *long)[-1] is None
+    cut = [{"cut": 0.7, "reward": 0.5 + 0.02 * step} for step in range(12)]
+    assert steps(*[{}] * 3, *cut)[-1] is None
+    assert "cut off" in str(steps(*[{}] * 3, *[{"cut": 0.7}] * 4)[-1])
     same = [{"length": 400.0}] * 4
     assert "earn no more" in str(steps(*[{}] * 3, *same)[-1])

@@ -7,6 +7,9 @@ from statistics import fmean
 
 from coevolve.harness.rules import WatchRule
 
+AT_ONCE = ("gap", "ratio")
+"""Rules that need no patience at the first step: the weights that drew are those that learn."""
+
 
 class Watch:
     """Sees every step once and says why to stop, or None."""
@@ -30,6 +33,7 @@ class Watch:
                 return f"{name} is {value}: lower learning_rate, or look at the last rollouts"
         if "reward" not in metrics:  # supervised: entropy is meant to fall, and there are no groups
             return None
+        begins = not self.first
         for name, value in metrics.items():
             self.first.setdefault(name, value)
         self.drift = metrics.get("drift", self.drift)
@@ -39,6 +43,8 @@ class Watch:
             self.best, self.began = max(self.best, now), now if self.began is None else self.began
         for rule, alarm in self.alarms(metrics).items():
             self.strikes[rule] = self.strikes.get(rule, 0) + 1 if alarm else 0
+            if alarm and begins and rule in AT_ONCE:
+                return f"at the first step: {alarm}"
             if alarm and self.strikes[rule] >= self.limits.patience:
                 return f"{self.strikes[rule]} steps in a row: {alarm}"
         return None
@@ -60,7 +66,7 @@ class Watch:
         """Every rule with what is wrong, empty where nothing is."""
         limits, first = self.limits, self.first
         found = dict.fromkeys(
-            ("entropy", "drift", "dead", "length", "reward", "cut", "gap", "unjudged"), ""
+            ("entropy", "drift", "dead", "length", "reward", "cut", "gap", "ratio", "unjudged"), ""
         )
         if "entropy" in metrics and metrics["entropy"] < limits.entropy_share * first["entropy"]:
             found["entropy"] = (
@@ -88,14 +94,18 @@ class Watch:
                 f"reward fell from {self.best:.3f} to {fmean(self.rewards):.3f}: "
                 "lower learning_rate, or raise kl"
             )
-        cut = metrics.get("cut", 0.0)
-        if cut > limits.cut_share and first.get("cut", 0.0) < limits.cut_share / 2:
+        cut, began_short = metrics.get("cut", 0.0), first.get("cut", 0.0) < limits.cut_share / 2
+        if cut > limits.cut_share and began_short and not self.gains:
             found["cut"] = f"{cut:.0%} of the answers are cut off: raise max_tokens"
+        other = "tokens are drawn with other probabilities than are learned from"
+        mend = "use generator = local, or one in the same precision"
         if (gap := metrics.get("logprob_gap", 0.0)) > limits.gap:
-            found["gap"] = (
-                f"tokens are drawn with other probabilities than are learned from, by {gap:.2g} "
-                f"nats per token (limit {limits.gap}): use generator = local, or one in the same "
-                "precision"
+            found["gap"] = f"{other}, by {gap:.2g} nats per token (limit {limits.gap}): {mend}"
+        ratio = metrics.get("importance_ratio", 1.0)
+        if abs(ratio - 1) > limits.ratio:
+            found["ratio"] = (
+                f"{other}: their mean ratio is {ratio:.2g} instead of 1 (limit {limits.ratio} "
+                f"away): {mend}"
             )
         if (unjudged := metrics.get("unjudged", 0.0)) > limits.unjudged_share:
             found["unjudged"] = (

@@ -10,8 +10,8 @@ from coevolve.harness.plan import Plan
 
 ASKED_S = 14e-6
 """Processor seconds of all diagnostics, per rollout of the run (benchmarks/diagnostics.py)."""
-WRITTEN_S = 50e-6
-"""The same for recording a rollout (benchmarks/engine.py)."""
+WRITTEN_S = 280e-6
+"""The same for recording a rollout of 2,000 tokens (benchmarks/evidence.py)."""
 
 
 class Machine(NamedTuple):

@@ -155,8 +155,12 @@ class WatchRule(Value):
     """Reward, averaged over `patience` steps, below this share of its best, if that was above 0;
     0 turns it off."""
     cut_share: float = Field(default=0.5, gt=0)
-    """Share of answers cut off at the limit, if the stage began with less than half of it."""
+    """Share of answers cut off at the limit, if the stage began with less than half of it, while no
+    more is earned than then."""
     gap: float = Field(default=0.1, gt=0)
-    """Nats per token between the log-probabilities of who draws and of who learns."""
+    """Nats per token between the log-probabilities of who draws and of who learns. At the first
+    step it takes no patience, as with `ratio`."""
+    ratio: float = Field(default=0.2, gt=0)
+    """How far the mean ratio of these probabilities is from 1."""
     unjudged_share: float = Field(default=0.1, gt=0)
     """Share of answers that the verifier broke on; above 1 turns it off."""

@@ -294,8 +294,8 @@ def free_port() -> int:
 
 
 class VllmPolicy(EndpointPolicy):
-    """Answers with a model that vLLM serves. A server that dies is started again, and what it had
-    not answered is asked again: the same requests with the same seeds, counted once."""
+    """Answers with a model that vLLM serves. A server that dies is started again and asked again:
+    the same requests with the same seeds, counted once."""
 
     def __init__(self, name: str) -> None:
         self.what = named(name)
