@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow
@@ -35,7 +35,7 @@ from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, patched
 from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
-from coevolve.harness.version import Verdict, Version
+from coevolve.harness.version import Moved, Verdict, Version
 from coevolve.store.cells import Cell
 from coevolve.store.ledger import Ledger
 from coevolve.store.paths import RUN, generation_place, version_place
@@ -47,7 +47,6 @@ from coevolve.store.phases import (
     Gate,
     Grown,
     Learn,
-    Moved,
     Phase,
     Propose,
     Scores,
@@ -281,7 +280,7 @@ def report(
         pages.setdefault(one.page, []).append(one.ms)
     failed = [one for one in asked if one.status != 200]
     print(f"{'page':26}{'n':>7}{'median ms':>11}{'95 % ms':>10}")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for page, times in sorted(pages.items()):
         median, high = statistics.median(times), sorted(times)[int(0.95 * len(times))]
         rows.append({"page": page, "n": len(times), "median_ms": median, "p95_ms": high})
@@ -298,7 +297,7 @@ def report(
         facts = {"pages": rows, "failed": len(failed), "peak_mib": max(memory), "growth": growth,
                  "cold_s": cold_s, "requests": len(asked), "seconds": seconds}  # fmt: skip
         output.write_text(json.dumps(facts, indent=1))
-    slow = [row["page"] for row in rows if float(row["median_ms"]) > MOST_MS]  # type: ignore[arg-type]
+    slow = [row["page"] for row in rows if row["median_ms"] > MOST_MS]
     for words, wrong in (
         ("over 300 ms", slow),
         ("failed", [f"{o.page} {o.status}" for o in failed[:5]]),

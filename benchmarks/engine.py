@@ -17,6 +17,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from transformers import PrinterCallback, TrainerCallback
@@ -66,7 +67,11 @@ class Mark(NamedTuple):
 
 def steps(marks: list[Mark]) -> list[Mark]:
     """What each step used, without the first."""
-    return [Mark(*(new - old for old, new in zip(*pair, strict=True))) for pair in pairwise(marks)]
+    return [
+        Mark(new.used_s - old.used_s, new.wall_s - old.wall_s, new.drawing_s - old.drawing_s,
+             new.tokens - old.tokens)
+        for old, new in pairwise(marks)
+    ]  # fmt: skip
 
 
 def pace(steps: list[Mark]) -> dict[str, float]:
@@ -77,7 +82,7 @@ def pace(steps: list[Mark]) -> dict[str, float]:
     return {"drawn_per_s": tokens / drawing, "trained_per_s": tokens / (wall - drawing)}
 
 
-class Clock(TrainerCallback):
+class Clock(TrainerCallback):  # type: ignore[misc]
     """Notes the time after every step."""
 
     def __init__(self) -> None:
@@ -151,11 +156,8 @@ def engine(stage: Stage, tasks: list[Any]) -> tuple[list[Mark], float]:
         drawing = (marks[-1].drawing_s if marks else 0.0) + step.metrics["drawing_s"]
         marks.append(Mark(now(), wall(), drawing, int(step.metrics["tokens"])))
 
-    Recorder.keep = timed
-    try:
+    with patch.object(Recorder, "keep", timed):
         TrlEngine().train(stage, tasks, note)
-    finally:
-        Recorder.keep = plain
     return steps(marks), statistics.mean(spent)
 
 

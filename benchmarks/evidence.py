@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def measure(section: Section, count: int, processes: int, speed: float) -> None:
 def written(run: Path, count: int, processes: int) -> dict[str, Any]:
     """Record a stage with the writers of the program, and what that costs."""
     from coevolve.engines.base import Result
-    from coevolve.engines.trl.recorder import Recorder
+    from coevolve.engines.trl.recorder import Recorder, Tried
     from coevolve.harness.harness import Harness
     from coevolve.harness.plan import make_plan
     from coevolve.harness.version import Version
@@ -133,8 +134,9 @@ def written(run: Path, count: int, processes: int) -> dict[str, Any]:
             for process, recorder in enumerate(recorders):
                 own = slice(process * share, (process + 1) * share)
                 groups = [number // GROUP for number in range(STEP)[own]]
+                tried = Tried([a for a, _ in drawn[own]], [s for _, s in drawn[own]], groups)
                 began, cpu = time.perf_counter(), time.process_time()
-                recorder.keep([a for a, _ in drawn[own]], [s for _, s in drawn[own]], step, groups)
+                recorder.keep(tried, step)
                 spent["recording"] += time.process_time() - cpu
                 longest = max(longest, time.perf_counter() - began)
         for recorder in recorders:
@@ -152,8 +154,7 @@ def written(run: Path, count: int, processes: int) -> dict[str, Any]:
             ("train", Train(result=result, cells=())),
             ("gate", judged(0)),
         ):
-            values = phase.model_dump(mode="json")
-            ledger.phase(version_place(0), name, lambda values=values: values)
+            ledger.phase(version_place(0), name, partial(phase.model_dump, mode="json"))
         spent["sealing"] = time.process_time() - cpu
     files = list((place / "rollouts").iterdir())
     return {
@@ -292,7 +293,7 @@ def read_pages(run: Path) -> Iterator[Any]:
 
 def read_one(run: Path) -> Iterator[Any]:
     """As the dashboard does for a rollout by its name, once it knows which there are."""
-    from coevolve.dashboard.web.filter import id_of, one
+    from coevolve.dashboard.web.filter import Filter, id_of, one
     from coevolve.dashboard.web.table import Table
 
     table = Table(run)
@@ -300,18 +301,18 @@ def read_one(run: Path) -> Iterator[Any]:
     columns = table.columns()
     name = id_of(table, columns, len(columns.file) // 2)
     yield
-    found = one(table, name)
+    found = one(table, name, Filter())
     assert found is not None
     yield len(found["messages"][-1]["content"])
 
 
 def read_export(run: Path) -> Iterator[Any]:
     """As `coevolve export` does."""
-    from coevolve.cli.export import rollouts
+    from coevolve.cli.export import write_rollouts
 
     with tempfile.TemporaryDirectory(dir=run.parent) as name:
         yield
-        yield [file.stat().st_size for file in rollouts(run, Path(name), "synthetic")]
+        yield [file.stat().st_size for file in write_rollouts(run, Path(name), "synthetic")]
 
 
 READERS = {

@@ -157,8 +157,7 @@ def pocket(folder: Path, quick: bool) -> dict[str, Any]:
     stages = [path.parent for path in sorted(folder.glob("*/stage/result.json"))]
     report["steps"] = [steps_of(stage) for stage in stages]
     policies = {"base": "pocket", **{one.parent.name: str(one / "policy") for one in stages}}
-    report["exam"] = measured(policies, {"exam": exam(count)})
-    return report
+    return {**report, "exam": measured(policies, {"exam": exam(count)})}
 
 
 def paces(folder: Path, quick: bool) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from coevolve.domains.code.answer import fenced
 from coevolve.domains.code.domain import CodeDomain
 from coevolve.domains.files import read_tasks
 
-SWAPS = {
+SWAPS: dict[type, type[ast.AST]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
     ast.Div: ast.Mult, ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.Lt: ast.GtE,
     ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -113,12 +113,12 @@ def main() -> int:
         made += [(quick, *mutant) for mutant in mutants(task, asked.each)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         outcomes = list(pool.map(lambda one: domain.verify(one[0], fenced(one[3])), made))
-    total, refused, failures = Counter(), Counter(), Counter()
+    total, refused, failures = Counter[str](), Counter[str](), Counter[str]()
     survivors = []
     for (task, kind, what, _), outcome in zip(made, outcomes, strict=True):
         total[kind] += 1
         refused[kind] += not outcome.valid
-        failures[outcome.failure] += 1
+        failures[outcome.failure or "valid"] += 1
         if outcome.valid:
             survivors.append({"task": task.id, "kind": kind, "change": what})
     found = {

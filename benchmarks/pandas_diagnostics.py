@@ -88,7 +88,7 @@ def ratio(frame: pd.DataFrame, top: str, bottom: str) -> Readings:
 
 
 def pack(values: pd.Series, n: pd.Series) -> Readings:
-    found = {int(v): [float(values[v]), int(n[v])] for v in values.index}  # type: ignore[call-overload]
+    found = {int(v): [float(values[v]), int(n[v])] for v in values.index}
     return {v: pair for v, pair in found.items() if np.isfinite(pair[0])}
 
 
@@ -200,11 +200,12 @@ class Measured:
     def rising(self) -> Readings:
         if self.dev["turns"].max() <= 1:
             return {}
-        means, found = mean(self.dev, self.dev["turns"]), {}
+        means = mean(self.dev, self.dev["turns"])
+        found: Readings = {}
         for version, (value, n) in sorted(means.items()):  # a parent has the smaller number
             parent = self.parents.get(version)
-            more = parent in means and value > means[parent][0]
-            found[version] = [found[parent][0] + 1 if more else 0.0, n]
+            rose = parent is not None and parent in means and value > means[parent][0]
+            found[version] = [found[parent][0] + 1 if parent is not None and rose else 0.0, n]
         return found
 
     def inflated(self) -> Readings:

@@ -5,6 +5,7 @@ rollouts take a minute. Same seed, same files.
 """
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,10 @@ from coevolve.engines.base import Result
 from coevolve.evaluation.difference import Difference
 from coevolve.harness.harness import Harness
 from coevolve.harness.plan import make_plan
-from coevolve.harness.version import Version
+from coevolve.harness.version import Moved, Version
 from coevolve.store.ledger import Ledger
 from coevolve.store.paths import version_place
-from coevolve.store.phases import Beside, Best, Gate, Grown, Moved, Scores, Train
+from coevolve.store.phases import Beside, Best, Gate, Grown, Scores, Train
 from coevolve.store.rollouts import SCHEMA
 
 VERSIONS = 10
@@ -71,8 +72,7 @@ def write_run(folder: Path, count: int, seed: int = 0) -> int:
                 ("train", Train(result=result, cells=())),
                 ("gate", judged(version)),
             ):
-                values = phase.model_dump(mode="json")
-                ledger.phase(version_place(version), name, lambda values=values: values)
+                ledger.phase(version_place(version), name, partial(phase.model_dump, mode="json"))
     return written
 
 
