@@ -184,6 +184,8 @@ def test_ask_as_json_about_a_task_of_a_file(tmp_path):
     board = {"rows": ["..."], "starts": [[0, 0]], "goals": [[0, 2]]}
     lines = [{**board, "id": "a"}, {**board, "id": "b"}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    few = json.loads(good("evaluate", "--tasks", path, "--count", 1, "-p", "greedy", "--json"))
+    assert few["n"] == 1  # of two
     second = json.loads(good("ask", "--tasks", path, "--number", 2, "--json"))
     assert second["task"]["id"] == "b"
     assert second["attempts"][0]["optimal"]

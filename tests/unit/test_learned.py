@@ -1,10 +1,12 @@
-"""What `coevolve train` says at its end: whether the training moved what it is paid for."""
+"""What is said of a training: by its first step, and at its end whether it moved what it is paid
+for."""
 
 import re
 
 import pytest
 
-from coevolve.engines.stage import Line, learned
+from coevolve.engines.base import Progress
+from coevolve.engines.stage import Line, doubt, learned
 
 
 def steps(*values: float, **more: float) -> list[Line]:
@@ -33,3 +35,22 @@ def test_the_end_of_a_training_is_told(lines: list[Line], words: str) -> None:
 @pytest.mark.parametrize("lines", [[], [{"step": 1, "loss": 0.5}] * 9])
 def test_nothing_is_said_of_what_nobody_measured(lines: list[Line]) -> None:
     assert learned(lines) == ""
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({"dead": 1.0, "valid": 0.0, "cut": 0.1}, "none is right; show the policy solved tasks"),
+        ({"dead": 1.0, "valid": 1.0}, "all are right; take harder tasks"),
+        ({"dead": 1.0, "valid": 0.5}, "draw larger groups"),
+        ({"dead": 1.0, "valid": 0.0, "cut": 0.9}, "90% of the answers are cut off"),
+        ({"dead": 0.9, "valid": 0.0}, ""),
+        ({"loss": 0.3}, ""),
+    ],
+)
+def test_a_first_step_that_promises_nothing_is_told_of(
+    metrics: dict[str, float], words: str
+) -> None:
+    said = doubt(Progress(1, 20, metrics, 60.0))
+    assert words in said if words else not said
+    assert not doubt(Progress(2, 20, metrics, 60.0))

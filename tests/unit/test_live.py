@@ -44,6 +44,21 @@ def test_four_lines_a_stage() -> None:
     assert lines[-1] == "version 0: kept [all]"
 
 
+def test_lines_say_how_long_a_run_still_takes(tmp_path: Path) -> None:
+    where = console(False)
+    view = live.Plain(where)
+    run = make_run(tmp_path / "run", scripts=("prioritised", "random"))
+
+    def looking(line: str) -> None:
+        view.say(line)
+        view.tell(progress(2))
+
+    run.say = looking
+    view.run(run)
+    assert "valid 62%  dead 25%  run at least" in written(where)
+    assert "training begins with these tasks: 50 % tasks with 3x3 boards, 50 %" in written(where)
+
+
 def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
     where = console(True)
     view = live.Panel(where)
@@ -62,7 +77,7 @@ def test_the_panel_follows_a_run_and_leaves_it_alone(tmp_path: Path) -> None:
     best = view.run(run).best
     assert best
     assert best.version == 0
-    first = seen[2]  # after what the untrained policy solves
+    first = seen[3]  # after what the untrained policy solves
     for words in ("test: frontier on lake", "version 0 · training · 0 of 2 versions judged",
                   "step 2/8", "valid 62%",
                   "dead groups 25%", "2,000 tokens/s", "stage 0:30 left", "run at least",

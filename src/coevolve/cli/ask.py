@@ -57,10 +57,8 @@ def ask(
     chosen = get_domain(domain)
     choice.check_policy(chosen, policy)
     choice.check_style(chosen, style)
-    if tasks is None:
-        listed = choice.find_tasks(chosen, "", None, split or "dev", number, knob, seed)
-    else:
-        listed = choice.find_tasks(chosen, "", tasks, split, None, knob, seed, limit=number)
+    fresh = "" if tasks else "dev"
+    listed = choice.find_tasks(chosen, "", tasks, split or fresh, number, knob, seed)
     if len(listed.tasks) < number:
         raise UserError(
             f"{listed.name} has {len(listed.tasks)} tasks; --number {number} is not among them"

@@ -89,28 +89,30 @@ class TaskList(NamedTuple):
 
 def find_tasks(
     domain: "Domain", suite: str = "", tasks: Path | None = None, split: str = "",
-    count: int | None = None, knobs: list[str] | None = None, seed: int = 0, limit: int = 0,
+    count: int | None = None, knobs: list[str] | None = None, seed: int = 0,
 ) -> TaskList:  # fmt: skip
-    """The tasks of a suite, a file or a split, the first `limit` of them or, with 0, all; the
+    """`count` fresh tasks of a split, or the first so many of a suite or a file, or all of it; the
     domain's first suite if none is named."""
     given = [f"--{name}" for name, value in
              (("suite", suite), ("tasks", tasks), ("split", split)) if value]  # fmt: skip
     if suite and len(given) > 1:
         raise UserError(f"{given[0]} and {given[1]} both name tasks; give one of them")
     made_of_split = given == ["--split"]
-    if (count is not None or knobs) and not made_of_split:
-        raise UserError("--count and --knob make tasks of a split; add --split dev and no --tasks")
+    if knobs and not made_of_split:
+        raise UserError("--knob makes tasks of a split; add --split dev and no --tasks")
     if made_of_split:
-        count = min(count or COUNT, limit or count or COUNT)
-        found = generated(domain, open_split(split), count, parse_changes(knobs or []), seed)
+        changes = parse_changes(knobs or [])
+        found = generated(domain, open_split(split), count or COUNT, changes, seed)
     else:
-        found = listed(domain, suite, tasks, split, limit)
+        found = listed(domain, suite, tasks, split, count)
     if not found.tasks:
         raise UserError(f"{found.name} holds no task")
     return found
 
 
-def listed(domain: "Domain", suite: str, file: Path | None, among: str, limit: int) -> TaskList:
+def listed(
+    domain: "Domain", suite: str, file: Path | None, among: str, count: int | None
+) -> TaskList:
     """Tasks that exist: those of a file, or of one split in it, or of a suite."""
     from coevolve.cli.show import progress
     from coevolve.domains.files import read_tasks
@@ -126,7 +128,7 @@ def listed(domain: "Domain", suite: str, file: Path | None, among: str, limit: i
             raise UserError(f"{domain.name} has no suite; give --split dev, or --tasks FILE")
         kind, name = "suite", suite or next(iter(domain.suites))
         made = progress(lookup("suite", name, domain.suites)(), 0, f"building {name}")
-    return TaskList(domain, name, {kind: name}, list(islice(made, limit or None)))
+    return TaskList(domain, name, {kind: name}, list(islice(made, count)))
 
 
 def generated(

@@ -37,7 +37,11 @@ def evaluate(
     ] = "",
     count: Annotated[
         int | None,
-        typer.Option(min=1, help=f"How many tasks of the split. Default: {choice.COUNT}."),
+        typer.Option(
+            min=1,
+            help=f"Fresh tasks of the split ({choice.COUNT} unless given), or only the first so "
+            "many of a suite or of --tasks.",
+        ),
     ] = None,
     knob: choice.KnobValues = None,
     samples: choice.Samples = 1,
@@ -46,7 +50,6 @@ def evaluate(
     style: choice.Style = "",
     seed: choice.Seed = 0,
     device: choice.Device = "",
-    limit: Annotated[int, typer.Option(min=0, help="Only the first N tasks; 0: all.")] = 0,
     batch: Annotated[
         int, typer.Option(min=1, help="Attempts to draw at once, and to store in one file.")
     ] = 64,
@@ -82,7 +85,7 @@ def evaluate(
     choice.check_style(chosen, style)
     folders = folders_of(output, names)
     settings = choice.Settings(samples, temperature, max_tokens, seed, style, device, batch)
-    found = choice.find_tasks(chosen, suite, tasks, split, count, knob, seed, limit)
+    found = choice.find_tasks(chosen, suite, tasks, split, count, knob, seed)
     results: dict[str, Measured] = {}
     for name in names:
         results[name] = measure(found, name, settings, folders[name])

@@ -37,10 +37,15 @@ def view_of(as_json: bool) -> "Plain":
 
 
 class Plain:
-    """Lines on standard error: decisions, and four a stage."""
+    """Lines on standard error: decisions, and four a stage, with the time that the run still
+    takes."""
 
     def __init__(self, console: "Console") -> None:
         self.console = console
+        self.of: Run | None = None
+        self.summary: dict[str, Any] = {}
+        self.place: tuple[str | None, str | None] = (None, None)
+        self.began = self.phase_began = time.monotonic()
 
     def say(self, line: str) -> None:
         """A decision, or anything else between stages."""
@@ -48,17 +53,48 @@ class Plain:
 
     def tell(self, progress: "Progress") -> None:
         """A step of training."""
+        self.look()
+        self.warn(progress)
         if progress.step % max(1, progress.steps // 4) == 0:
-            words = "  ".join(metric_words(progress.metrics, NUMBERS))
-            self.console.print(f"step {progress.step}/{progress.steps}  {words}", highlight=False)
+            parts = [f"step {progress.step}/{progress.steps}"]
+            parts += [*metric_words(progress.metrics, NUMBERS), self.left(progress.seconds_left)]
+            self.console.print("  ".join(filter(None, parts)), highlight=False)
+
+    def warn(self, progress: "Progress") -> None:
+        """Say what the first step of a stage gives away."""
+        from coevolve.engines.stage import doubt
+
+        if words := doubt(progress):
+            self.say(f"beware: {words}")
 
     def run(self, run: "Run") -> "Lineage":
         """Run to the end while it is being followed."""
         from coevolve.core.disk import answering
         from coevolve.loop.loop import run_loop
 
+        self.of = run
         with answering(run.ledger.folder, self.say):
             return run_loop(run)
+
+    def look(self) -> None:
+        """See in the ledger where the run is."""
+        if self.of is None:
+            return
+        try:
+            self.summary = self.of.ledger.summary()
+        except LedgerError:  # busy for a moment, or broken, which the run itself will say
+            return
+        place = (self.summary["place"], self.summary["phase"])
+        if place != self.place:
+            self.place, self.phase_began = place, time.monotonic()
+
+    def left(self, stage_s: float | None) -> str:
+        """What the run still takes, as far as it can be told."""
+        if self.of is None or self.summary.get("state") != "running":
+            return ""
+        passed = time.monotonic() - self.phase_began
+        left_s, whole = run_left(self.of.plan.versions, self.summary, passed, stage_s)
+        return f"run {'about' if whole else 'at least'} {clock(left_s)} left" if left_s > 0 else ""
 
 
 class Panel(Plain):
@@ -70,15 +106,12 @@ class Panel(Plain):
         self.progress: Progress | None = None
         self.speed: float | None = None
         self.tokens = 0.0
-        self.summary: dict[str, Any] = {}
-        self.place: tuple[str | None, str | None] = (None, None)
-        self.began = self.phase_began = time.monotonic()
-        self.of: Run | None = None
 
     def say(self, line: str) -> None:
         self.decisions.append(visible(line))
 
     def tell(self, progress: "Progress") -> None:
+        self.warn(progress)
         if self.progress is None or progress.step <= self.progress.step:
             self.tokens = 0.0
         drawn = progress.metrics.get("tokens", 0.0) - self.tokens
@@ -97,16 +130,9 @@ class Panel(Plain):
         return lineage
 
     def look(self) -> None:
-        """See in the ledger where the run is."""
-        assert self.of is not None
-        try:
-            self.summary = self.of.ledger.summary()
-        except LedgerError:  # busy for a moment, or broken, which the run itself will say
-            return
-        place = (self.summary["place"], self.summary["phase"])
-        if place != self.place:
-            self.place, self.phase_began = place, time.monotonic()
-            self.progress = None if place[1] != "train" else self.progress
+        super().look()
+        if self.place[1] != "train":
+            self.progress = None
 
     def render(self) -> "RenderableType":
         """The panel as it is now."""
@@ -152,18 +178,12 @@ class Panel(Plain):
 
     def times(self) -> str:
         """Time left for the stage and, as far as it can be told, for the run."""
-        assert self.of is not None
-        passed = time.monotonic() - self.phase_began
         parts = [f"{clock(time.monotonic() - self.began)} so far"]
         stage_s = None
         if self.progress and self.place[1] == "train":
             stage_s = self.progress.seconds_left
             parts.append(f"stage {clock(stage_s)} left")
-        if self.summary.get("state") == "running":
-            left_s, whole = run_left(self.of.plan.versions, self.summary, passed, stage_s)
-            if left_s > 0:
-                parts.append(f"run {'about' if whole else 'at least'} {clock(left_s)} left")
-        return " · ".join(parts)
+        return " · ".join(filter(None, [*parts, self.left(stage_s)]))
 
 
 def run_left(

@@ -1,6 +1,7 @@
 """Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
 
 import os
+import shlex
 import signal
 import sys
 from importlib import import_module
@@ -22,6 +23,11 @@ COMMANDS = (
 )  # fmt: skip
 """In the order of the help. Each is a module of this package that has a function of the same name,
 or an `app` of several."""
+
+CONTINUES = {"run", "evolve", "resume", "compare", "final", "train"}
+"""Commands that go on, after a kill, from where they were."""
+KEEPS = {"evaluate", "null"}
+"""The same, where a folder is named that keeps what they have."""
 
 app = typer.Typer(
     name="coevolve",
@@ -87,16 +93,19 @@ def run() -> None:
     stopped: list[int] = []
 
     def stop(number: int, _frame: object) -> None:
-        """Unwind as for an interrupt, so that worker processes and partial files go too."""
+        """Unwind, so that worker processes and partial files go too."""
         stopped.append(number)
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
     try:
         try:
             app()
         finally:
             if stopped:  # whatever it broke off complains in its own words, or calls it a failure
+                print(how_to_go_on(sys.argv[1:]), file=sys.stderr)
                 sys.exit(128 + stopped[0])
             if sys.stdout:  # there is none where it was closed
                 sys.stdout.flush()
@@ -125,9 +134,15 @@ def run() -> None:
         drop_output()
         print(f"error: {line}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+
+
+def how_to_go_on(words: list[str]) -> str:
+    """What is said of a command that was interrupted."""
+    name = next((word for word in words if not word.startswith("-")), "")
+    kept = any(word.startswith(("-o", "--output")) for word in words)
+    if name in CONTINUES or (name in KEEPS and kept):
+        return f"stopped; this goes on from where it was: {shlex.join(['coevolve', *words])}"
+    return "stopped"
 
 
 def drop_output() -> None:

@@ -344,12 +344,15 @@ def display() -> "Iterator[Callable[[Progress], None]]":
     from rich.live import Live
 
     from coevolve.cli.show import clock, metric_words, notes
+    from coevolve.engines.stage import doubt
 
     live = Live(console=notes, transient=True, auto_refresh=False)
     before = 0.0
 
     def show(progress: "Progress") -> None:
         nonlocal before
+        if words := doubt(progress):
+            notes.print(f"beware: {words}", highlight=False)
         found = progress.metrics
         parts = [f"step {progress.step}/{progress.steps}", *metric_words(found, NUMBERS)]
         tokens, before = found.get("tokens", 0.0) - before, found.get("tokens", 0.0)
@@ -361,12 +364,8 @@ def display() -> "Iterator[Callable[[Progress], None]]":
         elif progress.step % max(1, progress.steps // 10) == 0:
             notes.print(text, highlight=False)
 
-    try:
-        with live if notes.is_terminal else nullcontext():
-            yield show
-    except (KeyboardInterrupt, SystemExit):
-        notes.print("stopped: the same command goes on from the last checkpoint")
-        raise
+    with live if notes.is_terminal else nullcontext():
+        yield show
 
 
 def asking(stage: "Stage", domain: str) -> str:

@@ -14,6 +14,8 @@ from coevolve.harness.version import Version
 MOST = 3
 """Changes of knobs that are told; the others are counted."""
 TASKS = "tasks"
+FIRST = 8
+"""Knobs of the start that are told."""
 
 
 def version_words(version: Version, before: Harness, space: KnobSpace | None) -> str:
@@ -67,6 +69,21 @@ def knob_words(before: Knobs, after: Knobs, most: int = MOST) -> str:
     rest = sum(map(len, ranked[most:]))
     told += [f"and {rest} smaller change{'s' * (rest > 1)}"] if rest else []
     return ", ".join(told) or "no knob that is in use"
+
+
+def start_words(knobs: Knobs) -> str:
+    """The knobs in use that are not what the domain would take by itself."""
+    own = [knob for knob in knobs.in_use() if knobs[knob.name] != knob.default]
+    told = [at(knob, knobs[knob.name]) for knob in own[:FIRST]]
+    told += [f"and {len(own) - FIRST} more"] if len(own) > FIRST else []
+    return ", ".join(told) or "as by default"
+
+
+def at(knob: Knob, value: float) -> str:
+    """What one knob stands at."""
+    if knob.unit.startswith("share"):
+        return f"{100 * value:.3g} % {knob.moves.removeprefix('share of ')}"
+    return f"{knob.moves} {value:.3g}"
 
 
 def one_change(knob: Knob, old: float, new: float) -> str:

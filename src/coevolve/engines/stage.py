@@ -28,6 +28,8 @@ RANK = 32
 """Of the adapters that are trained where nobody names one."""
 DEAD, FEWEST = 0.95, 3
 """Share of dead groups from which on there is nothing to learn from; steps that can be compared."""
+CUT = 0.5
+"""Part of the answers that are cut off from which on it is told."""
 METRICS = {"valid": "valid rate", "reward": "mean reward"}
 TRL = "trl"
 """The engine that decides by the size of a model; others train all weights unless they are told."""
@@ -169,6 +171,27 @@ def learned(lines: Sequence[Line]) -> str:
         f"({after - before:+.3f} [{low:+.3f}, {high:+.3f}], first and last {third} of {len(lines)} "
         "steps)"
     )
+
+
+def doubt(progress: Progress) -> str:
+    """Why training may come to nothing, by its first step of GRPO, and what to do."""
+    found = progress.metrics
+    if progress.step != 1 or "dead" not in found:
+        return ""
+    if found.get("cut", 0.0) >= CUT:
+        return f"{found['cut']:.0%} of the answers are cut off; raise max_tokens"
+    if found["dead"] < 1:
+        return ""
+    nothing = "in every group of the first step all answers earn the same, so nothing is learned"
+    valid = found.get("valid", 0.5)
+    if valid == 1:
+        return f"{nothing}: all are right; take harder tasks"
+    if valid == 0:
+        return (
+            f"{nothing}: none is right; show the policy solved tasks first (coevolve train warm), "
+            "take easier tasks or a stronger policy, or ask it in another style"
+        )
+    return f"{nothing}; draw larger groups, or at a higher temperature"
 
 
 def drawn(stage: Stage, lines: Iterable[Mapping[str, Any]]) -> int:

@@ -16,7 +16,9 @@ from coevolve.core.rollout import Rollout, StopReason
 from coevolve.diagnostics.grown import begin_grown
 from coevolve.domains import capture
 from coevolve.domains.base import Domain
+from coevolve.domains.change import start_words
 from coevolve.engineers.library import SkillLibrary
+from coevolve.engines.stage import CUT
 from coevolve.evaluation.gate import change_of
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
@@ -32,8 +34,6 @@ from coevolve.store.jobs import result_of
 from coevolve.store.paths import RUN, version_place
 from coevolve.store.phases import Begin, Noise
 
-CUT = 0.5
-"""Part of the answers that are cut off from which on it is told."""
 SHOWN = 120
 """Characters of an answer that is shown."""
 
@@ -44,6 +44,8 @@ def begin(run: Run) -> None:
     fresh = not run.is_recorded(RUN, "base")
     target = run.plan.target
     if fresh:
+        knobs = run.gauge.domain.space.project(first_harness(run.plan, run.gauge).knobs)
+        run.say(f"training begins with these tasks: {start_words(knobs)}")
         answers = "one answer" if target.samples == 1 else f"{target.samples} answers"
         run.say(f"measuring the untrained policy on {target.gate} tasks, {answers} each")
     base = run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
