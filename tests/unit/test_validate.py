@@ -15,7 +15,16 @@ from coevolve.domains.check import Counts
 from coevolve.domains.knobs import Knob, Knobs, KnobSpace
 from coevolve.domains.registry import get_domain
 from coevolve.domains.simple import Data, SimpleDomain, tagged
-from coevolve.evaluation.validate import Aspect, climbed, overall, report, tried, validate
+from coevolve.evaluation.validate import (
+    Asked,
+    Aspect,
+    climbed,
+    copies,
+    overall,
+    report,
+    tried,
+    validate,
+)
 from coevolve.policies.base import Completion, Prompt, Sampling
 from coevolve.policies.script import ScriptedPolicy
 
@@ -155,7 +164,21 @@ def test_difficulty_is_that_of_the_policy(share: float, verdict: str, fix: str) 
 def test_scripts_can_be_tried() -> None:
     lake = get_domain("lake")
     aspect = tried(lake, ScriptedPolicy(lake, "greedy"), "", Sampling(), 16, 2)
-    assert aspect.figures["buckets"]
+    whole, *others = aspect.figures["kinds"].items()
+    assert whole[0] == "all"
+    assert whole[1]["tasks"] == 16
+    assert whole[1]["pass_at"][1] <= whole[1]["pass_at"][2]
+    assert {name.split()[0] for name, _ in others} == set(lake.buckets)
+    assert aspect.figures["tokens"]["least"] <= aspect.figures["tokens"]["median"]
+    assert -1 <= aspect.figures["longer_pays"] <= 1
+
+
+def test_slow_verdicts_are_asked_for_fewer_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asked, "judged_per_s", 2.0)
+    asked = Asked(Sums(), [], [], 0)
+    aspect = copies(asked)
+    assert aspect.words.endswith("n 8")
+    assert aspect.verdict == "fit"
 
 
 def test_climbing_needs_more_than_luck() -> None:

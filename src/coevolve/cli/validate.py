@@ -13,6 +13,8 @@ from coevolve.cli import choice
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from coevolve.domains.base import Domain
     from coevolve.evaluation.validate import Aspect
 
@@ -24,6 +26,7 @@ body {{ font: 16px/1.5 system-ui; max-width: 56rem; margin: 2rem auto; padding: 
 section {{ border-top: 1px solid #8886; padding: .5rem 0 }} h2 {{ font-size: 1rem; margin: 0 }}
 .fit {{ color: #2a8a3e }} .doubtful {{ color: #b07a00 }} .unfit {{ color: #d1242f }}
 p, h1 {{ margin: .3rem 0; overflow-wrap: anywhere }}
+th {{ text-align: left; font-weight: 500 }} td, th {{ padding-right: 1rem }}
 pre {{ overflow: auto; font-size: .8rem }} small {{ opacity: .7 }}
 </style><h1>{title}: <span class="{verdict}">{verdict}</span></h1>{sections}
 <p><small>coevolve {version}, format {format}, seed {seed}; tasks {tasks}; report {hash}
@@ -81,6 +84,8 @@ def validate(
             show_finding(STATES[aspect.verdict], aspect.name, aspect.words)
             if aspect.fix:
                 out.print(f"      {aspect.fix}", highlight=False, markup=False)
+            if "kinds" in aspect.figures:
+                show_kinds(aspect.figures)
 
     with notes.status("asking: promises") as status:
         for aspect in asked(chosen, seed):
@@ -101,6 +106,29 @@ def validate(
         out.print(f"{domain} is {found['verdict']}", highlight=False)
     if overall(aspects) == "unfit":
         raise typer.Exit(1)
+
+
+def show_kinds(figures: "Mapping[str, Any]") -> None:
+    """How difficult each kind of task is, and how rewards and lengths are distributed."""
+    from rich.table import Table
+
+    from coevolve.cli.show import out
+
+    tries = list(figures["kinds"]["all"]["pass_at"])
+    table = Table(
+        "kind", "tasks", *(f"pass@{k}" for k in tries), "dead groups", header_style="bold"
+    )
+    for name, one in figures["kinds"].items():
+        rates = [f"{one['pass_at'][k]:.0%}" for k in tries]
+        table.add_row(name, str(one["tasks"]), *rates, f"{one['dead_groups']:.0%}")
+    out.print(table)
+    spread = Table("", "least", "10 %", "median", "90 %", "most", header_style="bold")
+    for name in ("reward", "tokens"):
+        own, digits = figures[name], 2 if name == "reward" else 0
+        names = ("least", "tenth", "median", "nine_tenths", "most")
+        spread.add_row(name, *(f"{own[one]:.{digits}f}" for one in names))
+    out.print(spread)
+    out.print(f"correlation of reward with tokens: {figures['longer_pays']:+.2f}", highlight=False)
 
 
 def difficulty(domain: "Domain", policy: str, how: choice.Settings, tasks: int) -> "Aspect":
@@ -135,12 +163,29 @@ def climbing(
     return climbed(rewards)
 
 
+def kinds_of(figures: "Mapping[str, Any]") -> str:
+    """How difficult each kind of task is, as a table of the page."""
+    if "kinds" not in figures:
+        return ""
+    tries = list(figures["kinds"]["all"]["pass_at"])
+    heads = "".join(f"<th>{name}</th>" for name in
+                    ("kind", "tasks", *(f"pass@{k}" for k in tries), "dead groups"))  # fmt: skip
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>{one['tasks']}</td>"
+        + "".join(f"<td>{one['pass_at'][k]:.0%}</td>" for k in tries)
+        + f"<td>{one['dead_groups']:.0%}</td></tr>"
+        for name, one in figures["kinds"].items()
+    )
+    return f"<table><tr>{heads}</tr>{rows}</table>"
+
+
 def page(found: dict[str, Any]) -> str:
     """The report as one page that needs nothing else."""
     sections = "".join(
         f'<section><h2><span class="{one["verdict"]}">{one["verdict"]}</span> '
         f"{escape(one['name'])}</h2><p>{escape(one['words'])}</p>"
         + (f"<p><b>{escape(one['fix'])}</b></p>" if one["fix"] else "")
+        + kinds_of(one["figures"])
         + f"<details><summary>figures</summary><pre>{escape(json.dumps(one['figures'], indent=1))}"
         "</pre></details></section>"
         for one in found["aspects"]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from operator import contains
+from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.rollout import Message, Outcome
@@ -21,6 +22,7 @@ from coevolve.domains.base import Domain, together
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.domains.turns import TurnDomain, has_turns, played, players, turn_limit
 
+PACKAGE = Path(__file__).parents[1]
 GARBAGE = (
     "",
     " ",
@@ -100,16 +102,28 @@ def conformance(domain: Domain, seed: int = 0) -> Iterator[Finding]:
 
 
 def examined(checks: Mapping[str, Callable[[], str]]) -> Iterator[Finding]:
-    """The findings of checks; each says what it looked at, or raises what is wrong."""
+    """The findings of checks; each says what it looked at, or raises what is wrong. What breaks
+    several in the same way is told once."""
+    raised = dict[str, str]()
     for name, check in checks.items():
         try:
             yield Finding(name, True, check())
         except Failure as failure:
             yield Finding(name, False, str(failure))
         except Exception as error:  # the capture point of a suite: what breaks is a finding
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            told = f"{type(error).__name__}: {error}, in {where.filename}, line {where.lineno}"
-            yield Finding(name, False, f"raised {told}")
+            told = f"raised {type(error).__name__}: {error}{place_of(error)}"
+            first = raised.setdefault(told, name)
+            yield Finding(name, False, told if first == name else f"raised the same as '{first}'")
+
+
+def place_of(error: Exception) -> str:
+    """Where an error came from: the last line that is not ours, if there is one."""
+    if isinstance(error, NotImplementedError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)]
+    where = (theirs or frames)[-1]
+    return f", in {where.filename}, line {where.lineno}"
 
 
 def expect(holds: bool, message: str) -> None:

@@ -6,6 +6,7 @@ A subclass writes `make`, `question` and `answer`; everything else may be overri
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -96,15 +97,21 @@ class SimpleDomain:
 
     def make(self, knobs: Knobs, rng: random.Random) -> Data:
         """One task, drawn from the knobs."""
-        raise NotImplementedError
+        raise self.lacks("make(self, knobs, rng)")
 
     def question(self, data: Data) -> str:
         """What a policy is asked."""
-        raise NotImplementedError
+        raise self.lacks("question(self, data)")
 
     def answer(self, data: Data) -> str:
         """The right answer."""
-        raise NotImplementedError
+        raise self.lacks("answer(self, data)")
+
+    def lacks(self, method: str) -> NotImplementedError:
+        """What a class that left a method out is told."""
+        own = type(self)
+        file = getattr(sys.modules.get(own.__module__), "__file__", own.__module__)
+        return NotImplementedError(f"{own.__name__} in {file} needs a method {method}")
 
     def right(self, data: Data, answer: str) -> bool:
         """Whether an answer is right."""

@@ -50,15 +50,16 @@ class Leak(NamedTuple):
 
 
 def leakage(
-    domain: Domain, knobs: Knobs | None = None, seed: int = 0, workers: int = 1
+    domain: Domain, knobs: Knobs | None = None, seed: int = 0, workers: int = 1, most: int = 0
 ) -> Iterator[Leak]:
-    """The gate's and the test's, for tasks made from these knobs or the default ones."""
+    """The gate's and the test's, for tasks made from these knobs or the default ones; of at most so
+    many held-out tasks, where verdicts take long."""
     counts, knobs = counts_of(domain), knobs or domain.space.defaults()
     made = domain.generate(knobs, TRAIN * counts.many, derive(seed, "copied"), Split.TRAIN, workers)
     train = list(made)
     near = look_alikes(domain, train)
     for split in (Split.GATE, Split.TEST):
-        count = HELD_OUT * counts.split
+        count = min(HELD_OUT * counts.split, most or HELD_OUT * counts.split)
         asked = list(domain.generate(knobs, count, derive(seed, "held out"), split, workers))
         yield copied(domain, split, asked, train, near)
 

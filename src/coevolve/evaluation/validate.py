@@ -14,15 +14,17 @@ from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
 from coevolve.core.errors import CoevolveError
 from coevolve.core.rollout import Rollout, StopReason
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split
-from coevolve.core.task import Task
+from coevolve.core.task import Label, Task
 from coevolve.domains.base import Domain
 from coevolve.domains.check import conformance
 from coevolve.evaluation.attempts import attempts
-from coevolve.evaluation.leakage import leakage
+from coevolve.evaluation.leakage import TRIED, leakage
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import pass_at
 from coevolve.policies.base import Policy, Sampling
@@ -40,8 +42,10 @@ COPIED = 0.05
 """Share of held-out tasks that copied answers may solve."""
 SLOW = 5.0
 """Verdicts per second, below which judging holds training up."""
-QUICK = 300.0
-"""Verdicts per second, below which copying is not tried: it takes ten thousand."""
+PATIENCE_S = 60.0
+"""For the verdicts on copied answers."""
+LEAST = 8
+"""Held-out tasks that copied answers are put to, however long that takes."""
 FEW = 20
 DEAD, CUT = 0.7, 0.3
 """Share of groups without signal, and of answers that are cut off."""
@@ -261,15 +265,14 @@ def cheated(asked: Asked) -> Aspect:
 
 def copies(asked: Asked) -> Aspect:
     """How many held-out tasks are solved by answers to train tasks that look alike."""
-    if asked.judged_per_s < QUICK:
-        command = f"coevolve check {asked.domain.name} --leakage"
-        return Aspect("copies", "fit", f"not checked, as verdicts take long; `{command}` does it")
-    leaks = list(leakage(asked.domain, None, asked.seed))
+    most = max(LEAST, int(asked.judged_per_s * PATIENCE_S / (4 * TRIED)))  # two splits, twice
+    leaks = list(leakage(asked.domain, None, asked.seed, most=most))
     worst = max(leaks, key=lambda leak: leak.excess)
-    bad = worst.excess > COPIED
+    bad = worst.excess > COPIED and worst.copied.low > worst.blind.value
     words = (
         f"{said(worst.copied)} of the {worst.split.value} tasks are solved by copying from one of "
-        f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any"
+        f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any, "
+        f"n {worst.copied.n}"
     )
     fix = ""
     if bad and asked.domain.name.startswith("data:"):
@@ -278,8 +281,8 @@ def copies(asked: Asked) -> Aspect:
         fix = "give tasks that are almost the same one split (`content`, or `fingerprint`)"
     figures = {leak.split.value: {"copied": leak.copied.as_json(), "blind": leak.blind.as_json()}
                for leak in leaks}  # fmt: skip
-    return Aspect("copies", "unfit" if worst.excess > UNFIT else "doubtful" if bad else "fit",
-                  words, fix, figures)  # fmt: skip
+    verdict: Verdict = "fit" if not bad else "unfit" if worst.excess > UNFIT else "doubtful"
+    return Aspect("copies", verdict, words, fix, figures)
 
 
 def speed(asked: Asked) -> Aspect:
@@ -313,21 +316,20 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
     dead = fmean(len({one.outcome.reward for one in group}) == 1 for group in groups)
     cut = fmean(one.stop is StopReason.LENGTH for one in rollouts)
     rate = wilson(sum(solved), len(rollouts))
-    buckets: dict[str, list[int]] = {}
-    for group, count in zip(groups, solved, strict=True):
-        for name, value in group[0].bucket.items():
-            buckets.setdefault(f"{name} {value}", []).append(count)
+    kinds: dict[tuple[str, Label], list[Sequence[Rollout]]] = {}
+    for group in groups:
+        for label in group[0].bucket.items():
+            kinds.setdefault(label, []).append(group)
+    named = {f"{name} {value}": own for (name, value), own in sorted(kinds.items(), key=in_order)}
     rewards = [one.outcome.reward for one in rollouts]
     lengths = [one.completion_tokens for one in rollouts]
     figures = {
         **rate.as_json(),
-        "pass_at": {k: fmean(pass_at(k, samples, count) for count in solved)
-                    for k in (1, samples)},
         "dead_groups": dead, "cut": cut,
-        "reward": {"mean": fmean(rewards), "sd": pstdev(rewards)},
-        "tokens": {"mean": fmean(lengths), "most": max(lengths)},
-        "buckets": {name: {"n": len(own), "rate": fmean(own) / samples}
-                    for name, own in sorted(buckets.items())},
+        "reward": distribution(rewards), "tokens": distribution(lengths),
+        "longer_pays": slope(lengths, rewards),
+        "kinds": {name: of_kind(own, samples)
+                  for name, own in {"all": list(groups), **named}.items()},
         "never": fmean(count == 0 for count in solved),
         "always": fmean(count == samples for count in solved),
     }  # fmt: skip
@@ -337,6 +339,39 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
     )
     verdict, fix = judged(rate, dead, cut)
     return Aspect("difficulty", verdict, words, fix, figures)
+
+
+def in_order(kind: tuple[tuple[str, Label], object]) -> tuple[str, bool, float, str]:
+    """Numbers by their size, words by their letters."""
+    (name, value), _ = kind
+    number = value if isinstance(value, int | float) else 0.0
+    return name, isinstance(value, str), number, str(value)
+
+
+def of_kind(groups: Sequence[Sequence[Rollout]], samples: int) -> dict[str, Any]:
+    """How difficult tasks of one kind are: tasks, how likely one of k answers is right, and groups
+    whose answers all earn the same."""
+    solved = [sum(one.outcome.valid for one in group) for group in groups]
+    return {
+        "tasks": len(groups),
+        "pass_at": {k: fmean(pass_at(k, samples, count) for count in solved)
+                    for k in sorted({1, min(4, samples), samples})},
+        "dead_groups": fmean(len({one.outcome.reward for one in group}) == 1 for group in groups),
+    }  # fmt: skip
+
+
+def distribution(values: Sequence[float]) -> dict[str, float]:
+    """Mean, spread and some quantiles."""
+    shares = {"least": 0.0, "tenth": 0.1, "median": 0.5, "nine_tenths": 0.9, "most": 1.0}
+    found = dict(zip(shares, np.quantile(values, [*shares.values()]).tolist(), strict=True))
+    return {"mean": fmean(values), "sd": pstdev(values), **found}
+
+
+def slope(lengths: Sequence[float], rewards: Sequence[float]) -> float:
+    """Correlation of reward with length; 0 where one of them is always the same."""
+    if len(set(lengths)) == 1 or len(set(rewards)) == 1:
+        return 0.0
+    return float(np.corrcoef(lengths, rewards)[0, 1])
 
 
 def judged(rate: Rate, dead: float, cut: float) -> tuple[Verdict, str]:
