@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-OWN = ("lake", "math", "code")
+OWN = ("lake", "math", "code", "swe", "engineering")
 REASONING = (
     "basic_arithmetic", "leg_counting", "chain_sum", "countdown", "number_sorting", "maze",
     "spell_backward", "word_sorting", "gcd", "family_relationships",

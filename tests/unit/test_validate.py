@@ -134,7 +134,19 @@ def test_where_solutions_are_not_told_the_rest_is_asked() -> None:
     assert {name: one.verdict for name, one in aspects.items()} == {
         "promises": "fit",
         "solutions": "doubtful",
+        "cheats": "fit",
+        "speed": "fit",
     }
+
+
+def test_cheats_are_found_without_solutions_too() -> None:
+    class Yes(Silent):
+        def right(self, data: Data, answer: str) -> bool:
+            return answer == "yes"
+
+    aspect = found(Yes())["cheats"]
+    assert aspect.verdict == "unfit"
+    assert "always yes" in aspect.words
 
 
 class Half:
