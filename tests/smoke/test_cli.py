@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from processes import alive, anew, coevolve
+
+from coevolve.cli.main import how_to_go_on
 
 
 def run(
@@ -55,6 +58,12 @@ print(len(sys.modules), *heavy)
 """
 
 
+SIGNALLED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # may be ignored
+from coevolve.cli.main import main
+main()
+"""
 BARE = """
 import sys
 sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))  # nobody has installed them
@@ -367,3 +376,31 @@ def test_a_shell_completes_names(tmp_path, begun, names):
         timeout=120, check=False,
     )  # fmt: skip
     assert set(found.stdout.split()) == names
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "-o", "my run"], "goes on from where it was: coevolve run -o 'my run'"),
+        (["evaluate", "--output=kept"], "coevolve evaluate --output=kept"),
+        (["evaluate", "-p", "greedy"], "stopped"),
+        (["serve", "runs"], ""),
+    ],
+)  # fmt: skip
+def test_how_to_go_on_after_an_interruption(words: list[str], said: str) -> None:
+    told = how_to_go_on(words)
+    assert told.endswith(said) if said != "stopped" else told == said
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SIGNALLED, "run", "-o", str(tmp_path / "run")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("measuring the untrained policy"):
+                running.send_signal(signal.SIGINT)
+                break
+        rest = running.stderr.read()
+    assert running.returncode == 130
+    assert "Traceback" not in rest
+    assert rest.splitlines()[-1].startswith("stopped; this goes on from where it was: coevolve run")

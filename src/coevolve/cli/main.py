@@ -29,6 +29,9 @@ CONTINUES = {"run", "evolve", "resume", "compare", "final", "train"}
 KEEPS = {"evaluate", "null"}
 """The same, where a folder is named that keeps what they have."""
 
+SERVES = {"serve", "serve-domain"}
+"""Those that run until they are interrupted."""
+
 app = typer.Typer(
     name="coevolve",
     no_args_is_help=True,
@@ -105,7 +108,8 @@ def run() -> None:
             app()
         finally:
             if stopped:  # whatever it broke off complains in its own words, or calls it a failure
-                print(how_to_go_on(sys.argv[1:]), file=sys.stderr)
+                if line := how_to_go_on(sys.argv[1:]):
+                    print(line, file=sys.stderr)
                 sys.exit(128 + stopped[0])
             if sys.stdout:  # there is none where it was closed
                 sys.stdout.flush()
@@ -142,7 +146,7 @@ def how_to_go_on(words: list[str]) -> str:
     kept = any(word.startswith(("-o", "--output")) for word in words)
     if name in CONTINUES or (name in KEEPS and kept):
         return f"stopped; this goes on from where it was: {shlex.join(['coevolve', *words])}"
-    return "stopped"
+    return "" if name in SERVES else "stopped"
 
 
 def drop_output() -> None:
