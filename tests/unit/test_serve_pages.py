@@ -17,6 +17,7 @@ from web import TestClient, as_json, client
 from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.glossary import GLOSSARY
 from coevolve.dashboard.text import ticked
+from coevolve.dashboard.web import texts
 from coevolve.dashboard.web.filter import harmless
 from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import read
@@ -209,11 +210,26 @@ def test_rounds_are_a_lineage_without_branches(web: TestClient) -> None:
     assert "more holes" in page
 
 
+def said(row: dict[str, list[dict[str, str]]], words: str) -> bool:
+    return any(words in turn["content"].lower() for turn in row["messages"])
+
+
+def test_texts_that_there_was_no_time_for_are_told_of(
+    web: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "MOST_S", -1.0)
+    found = as_json(web, "/runs/first/rollouts", text="nobody says this")["found"]
+    assert (found["n"], found["unread"] > 0) == (0, True)
+    page = web.get("/runs/first/rollouts", params={"text": "nobody says this"}).text
+    assert "no time to look through" in page
+
+
 def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:
     from coevolve.store.rollouts import read_file
 
     place = root / "deep" / "tree" / "versions" / "03"
     rows = [row for file in place.rglob("*.parquet") for row in read_file(file).to_pylist()]
+    words = rows[0]["messages"][-1]["content"].strip()[:6]
     base = "/runs/deep/tree/rollouts"
     for query, wanted in (
         ({"version": "3"}, lambda r: True),
@@ -223,6 +239,7 @@ def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) 
         ({"version": "3", "label.size": "4"}, lambda r: dict(r["bucket"])["size"] == "4"),
         ({"version": "3", "least": "0.5", "most": "0.8"}, lambda r: 0.5 <= r["reward"] <= 0.8),
         ({"version": "3", "task": "d1"}, lambda r: r["task_id"].startswith("d1")),
+        ({"version": "3", "text": words.upper()}, lambda r: said(r, words.lower())),
     ):
         found = as_json(web, base, **query)["found"]
         expected = [row for row in rows if wanted(row)]

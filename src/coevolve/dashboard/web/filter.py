@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.web.table import Columns, Table
+from coevolve.dashboard.web.texts import saying
 from coevolve.evaluation.clusters import rate_by_task
 from coevolve.evaluation.statistics import Rate
 from coevolve.store.rollouts import read_row
@@ -43,6 +44,8 @@ class Filter(NamedTuple):
     least: float | None = None
     most: float | None = None
     task: str = ""
+    text: str = ""
+    """Words that occur in one of the messages."""
     order: str = ""
     """Empty: as they were drawn."""
     labels: tuple[tuple[str, str], ...] = ()
@@ -67,6 +70,8 @@ class Found(NamedTuple):
     failures: list[tuple[str, int]]
     rows: list[dict[str, Any]]
     pages: int
+    unread: int = 0
+    """Rollouts whose texts there was no time to look through."""
 
 
 def filter_of(query: Mapping[str, str]) -> Filter:
@@ -87,8 +92,8 @@ def filter_of(query: Mapping[str, str]) -> Filter:
     )
     return Filter(
         whole(query, "version"), source, query.get("failure", ""), number(query, "least"),
-        number(query, "most"), query.get("task", "").strip(), order, labels,
-        max(1, whole(query, "page") or 1),
+        number(query, "most"), query.get("task", "").strip(), query.get("text", "").strip(), order,
+        labels, max(1, whole(query, "page") or 1),
     )  # fmt: skip
 
 
@@ -107,8 +112,9 @@ def number(
         raise UserError(f"{name} is {text!r:.40}; give {words}") from None
 
 
-def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
-    """The places of all rollouts that a filter lets through, in the order it asks for."""
+def chosen_of(table: Table, columns: Columns, chosen: Filter) -> tuple[NDArray[np.int64], int]:
+    """The places of all rollouts that a filter lets through, in the order it asks for, and how many
+    there was no time to look through."""
     mask = np.ones(len(columns.file), np.bool_)
     if chosen.version is not None:
         mask &= columns.version == chosen.version
@@ -133,17 +139,22 @@ def chosen_of(columns: Columns, chosen: Filter) -> NDArray[np.int64]:
 
         mask &= compute.starts_with(columns.task_id, chosen.task).to_numpy()
     places = np.flatnonzero(mask)
+    unread = 0
+    if chosen.text:
+        candidates = len(places)
+        places, seen = saying(table, columns, places, chosen.text)
+        unread = candidates - seen
     if not chosen.order:
-        return places
+        return places, unread
     values = getattr(columns, chosen.order.removeprefix("-"))[places]
     signed = -values if chosen.order.startswith("-") else values
-    return places[np.argsort(signed, kind="stable")]
+    return places[np.argsort(signed, kind="stable")], unread
 
 
 def find(table: Table, chosen: Filter) -> Found:
     """The rollouts that a filter lets through, a page of them."""
     columns = table.columns()
-    places = chosen_of(columns, chosen)
+    places, unread = chosen_of(table, columns, chosen)
     n = len(places)
     pages = max(1, -(-n // PAGE))
     first = (min(chosen.page, pages) - 1) * PAGE
@@ -155,7 +166,7 @@ def find(table: Table, chosen: Filter) -> Found:
     failures.sort(key=lambda pair: (-pair[1], pair[0]))
     reward = float(columns.reward[places].mean(dtype=np.float64)) if n else None
     rows = [row_of(table, columns, int(at)) for at in places[first : first + PAGE]]
-    return Found(n, valid_of(columns, places), reward, failures, rows, pages)
+    return Found(n, valid_of(columns, places), reward, failures, rows, pages, unread)
 
 
 def valid_of(columns: Columns, places: NDArray[np.int64]) -> Rate:
@@ -187,7 +198,8 @@ def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
 def in_csv(table: Table, chosen: Filter) -> bytes:
     """All rollouts that a filter lets through, as a table with a column for each label."""
     columns = table.columns()
-    rows = [row_of(table, columns, int(at)) for at in chosen_of(columns, chosen)[:MOST_LINES]]
+    places, _ = chosen_of(table, columns, chosen)
+    rows = [row_of(table, columns, int(at)) for at in places[:MOST_LINES]]
     labels = sorted({name for row in rows for name in row["labels"]})
     text = io.StringIO()
     writer = csv.writer(text)
@@ -251,7 +263,7 @@ def one(table: Table, name: str, chosen: Filter) -> dict[str, Any] | None:
     beside = np.flatnonzero((columns.task == columns.task[at]) & ~same)[:MOST_MEMBERS]
     if chosen == Filter():
         chosen = Filter(int(columns.version[at]), columns.source.at(at) or "")
-    through = chosen_of(columns, chosen)
+    through, _ = chosen_of(table, columns, chosen)
     found = np.flatnonzero(through == at)
     rank = int(found[0]) if len(found) else -1
 
