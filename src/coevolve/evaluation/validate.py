@@ -39,14 +39,16 @@ DOUBTFUL, UNFIT = 0.05, 0.3
 BLIND, BLINDER = 0.2, 0.5
 """Share of changed answers that are taken for right."""
 COPIED = 0.05
-"""Share of held-out tasks that copied answers may solve."""
+"""Share of held-out tasks that copied answers may solve, by the lower end of its interval, beyond
+those that any answers solve."""
 SLOW = 5.0
 """Verdicts per second, below which judging holds training up."""
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 """For the verdicts on copied answers."""
 LEAST = 8
 """Held-out tasks that copied answers are put to, however long that takes."""
 FEW = 20
+"""Verdicts by which their pace is measured, and tasks that each constant answer is put to."""
 DEAD, CUT = 0.7, 0.3
 """Share of groups without signal, and of answers that are cut off."""
 ESSENTIAL = (
@@ -227,7 +229,7 @@ def cheats(asked: Asked) -> dict[str, list[str]]:
     numbers = [list(dict.fromkeys(NUMBER.findall(prompt))) for prompt in prompts]
     return {
         **copied_solutions(asked.solutions),
-        **{f"always {word}": [f"{word} <answer>{word}</answer> \\boxed{{{word}}}"] * len(prompts)
+        **{f"always {word}": [f"{word} <answer>{word}</answer> \\boxed{{{word}}}"] * FEW
            for word in CONSTANTS},
         "the prompt again": prompts,
         "every number of the prompt": [
@@ -262,7 +264,7 @@ def cheated(asked: Asked) -> Aspect:
     """How many tasks each cheat solves; the best decides."""
     rates: dict[str, Rate] = {}
     for name, answers in cheats(asked).items():
-        pairs = zip(asked.tasks, answers, strict=True)
+        pairs = zip(asked.tasks, answers, strict=False)  # of some cheats there are fewer
         right = sum(asked.domain.verify(task, answer).optimal for task, answer in pairs)
         rates[name] = wilson(right, len(answers))
     best = max(rates, key=lambda name: rates[name].value)
@@ -286,7 +288,7 @@ def copies(asked: Asked) -> Aspect:
     most = max(LEAST, int(asked.judged_per_s * PATIENCE_S / (4 * TRIED)))  # two splits, twice
     leaks = list(leakage(asked.domain, None, asked.seed, most=most))
     worst = max(leaks, key=lambda leak: leak.excess)
-    bad = worst.excess > COPIED and worst.copied.low > worst.blind.value
+    bad = worst.copied.low - worst.blind.value > COPIED
     words = (
         f"{said(worst.copied)} of the {worst.split.value} tasks are solved by copying from one of "
         f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any, "
