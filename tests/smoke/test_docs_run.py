@@ -26,6 +26,7 @@ ELSEWHERE = {
     "http://HOST": "a server",
     "command:examples": "another trainer",
     "runs/swift": "another trainer",
+    "HumanEval": "the data set",
     "rows.jsonl": "a git repository with rows about it",
     "smollm2": "weights of the model hub",
     '--sql "SELECT ..."': "a query in place of the dots",
@@ -61,6 +62,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("docs")
     rows = [{"question": f"What is {n} plus {n * n}?", "answer": n + n * n} for n in range(300)]
     (made / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for part in ("train", "test"):
+        lines = [
+            {**row, "answer": f"So it is {row['answer']}.\n#### {row['answer']}"} for row in rows
+        ]
+        (made / f"gsm8k_{part}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines))
     (made / "examples").symlink_to(ROOT / "examples")
     for words in (
         ["run", "rounds", "--versions", "2", *TINY.split()],

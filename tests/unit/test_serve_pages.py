@@ -17,7 +17,7 @@ from web import TestClient, as_json, client
 from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.glossary import GLOSSARY
 from coevolve.dashboard.text import ticked
-from coevolve.dashboard.web import texts
+from coevolve.dashboard.web import filter as filters
 from coevolve.dashboard.web.filter import harmless
 from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import read
@@ -217,11 +217,13 @@ def said(row: dict[str, list[dict[str, str]]], words: str) -> bool:
 def test_texts_that_there_was_no_time_for_are_told_of(
     web: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "MOST_S", -1.0)
+    monkeypatch.setattr(filters, "SEARCH_S", -1.0)
     found = as_json(web, "/runs/first/rollouts", text="nobody says this")["found"]
     assert (found["n"], found["unread"] > 0) == (0, True)
     page = web.get("/runs/first/rollouts", params={"text": "nobody says this"}).text
     assert "no time to look through" in page
+    table = web.get("/runs/first/rollouts", params={"text": "h", "format": "csv"}).text
+    assert len(table.splitlines()) > 1  # what is taken away is whole
 
 
 def test_filters_tell_the_same_as_counting_by_hand(web: TestClient, root: Path) -> None:

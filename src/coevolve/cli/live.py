@@ -53,9 +53,11 @@ class Plain:
 
     def tell(self, progress: "Progress") -> None:
         """A step of training."""
-        self.look()
         self.warn(progress)
-        if progress.step % max(1, progress.steps // 4) == 0:
+        told = progress.step % max(1, progress.steps // 4) == 0
+        if told or progress.step == 1:
+            self.look()
+        if told:
             parts = [f"step {progress.step}/{progress.steps}"]
             parts += [*metric_words(progress.metrics, NUMBERS), self.left(progress.seconds_left)]
             self.console.print("  ".join(filter(None, parts)), highlight=False)

@@ -29,7 +29,7 @@ from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import pass_at
 from coevolve.policies.base import Policy, Sampling
 
-FORMAT = 1
+FORMAT = 2
 TASKS = 60
 """That answers are put to."""
 CHANGES = 5

@@ -6,6 +6,7 @@ Invariant: what a reader typed is compared with values; no statement is ever mad
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from coevolve.store.rollouts import read_row
 PAGE = 50
 MOST_LINES = 200_000
 """Of a CSV file."""
+SEARCH_S = 5.0
+"""For reading files that nobody has searched for words yet; asked again, a page goes on."""
 MOST_MEMBERS = 64
 """Of a group that are listed."""
 SOURCES = {
@@ -112,7 +115,9 @@ def number(
         raise UserError(f"{name} is {text!r:.40}; give {words}") from None
 
 
-def chosen_of(table: Table, columns: Columns, chosen: Filter) -> tuple[NDArray[np.int64], int]:
+def chosen_of(
+    table: Table, columns: Columns, chosen: Filter, most_s: float | None = None
+) -> tuple[NDArray[np.int64], int]:
     """The places of all rollouts that a filter lets through, in the order it asks for, and how many
     there was no time to look through."""
     mask = np.ones(len(columns.file), np.bool_)
@@ -142,7 +147,9 @@ def chosen_of(table: Table, columns: Columns, chosen: Filter) -> tuple[NDArray[n
     unread = 0
     if chosen.text:
         candidates = len(places)
-        places, seen = saying(table, columns, places, chosen.text)
+        places, seen = saying(
+            table, columns, places, chosen.text, SEARCH_S if most_s is None else most_s
+        )
         unread = candidates - seen
     if not chosen.order:
         return places, unread
@@ -198,7 +205,7 @@ def row_of(table: Table, columns: Columns, at: int) -> dict[str, Any]:
 def in_csv(table: Table, chosen: Filter) -> bytes:
     """All rollouts that a filter lets through, as a table with a column for each label."""
     columns = table.columns()
-    places, _ = chosen_of(table, columns, chosen)
+    places, _ = chosen_of(table, columns, chosen, math.inf)
     rows = [row_of(table, columns, int(at)) for at in places[:MOST_LINES]]
     labels = sorted({name for row in rows for name in row["labels"]})
     text = io.StringIO()

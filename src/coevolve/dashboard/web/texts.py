@@ -11,20 +11,18 @@ from coevolve.dashboard.web.folders import mark
 from coevolve.dashboard.web.table import Columns, Table
 from coevolve.store.rollouts import blocks
 
-MOST_S = 5.0
-"""For reading files that nobody has searched for the words yet; asked again, it goes on."""
 KEPT = 4_096
 """Files, each with the words it was searched for, whose answers are kept."""
 
 
 def saying(
-    table: Table, columns: Columns, places: NDArray[np.int64], words: str
+    table: Table, columns: Columns, places: NDArray[np.int64], words: str, most_s: float
 ) -> tuple[NDArray[np.int64], int]:
     """Those of the places in whose rollouts the words occur, in the same order, and how many were
     looked at before the time was up; files that cannot be read any more are left out."""
     import pyarrow
 
-    end = time.monotonic() + MOST_S
+    end = time.monotonic() + most_s
     files = columns.file[places]
     found, seen = np.zeros(len(places), np.bool_), 0
     for number in np.unique(files).tolist():
