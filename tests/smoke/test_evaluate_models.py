@@ -142,7 +142,8 @@ def test_mistakes_get_one_clear_line(tmp_path):
     assert "unknown policy 'pockt'; did you mean 'pocket'?" in message
     assert "Known: greedy, oracle, pocket" in message
     assert "no model 'no/such/folder'" in refused("evaluate", "-p", "no/such/folder", *SMALL)
-    assert "add --split dev" in refused("evaluate", "-p", "oracle", "--count", 3)
+    knob = ("--knob", "size3.data_ratio=1")
+    assert "add --split dev" in refused("evaluate", "-p", "oracle", *knob)
     both = refused("evaluate", "-p", "oracle", "--suite", "benchmark", "--split", "dev")
     assert "--suite and --split both name tasks" in both
     assert "unknown prompt style" in refused("evaluate", "-p", "oracle", *SMALL, "--style", "poem")
