@@ -141,8 +141,9 @@ def test_a_policy_that_solves_nothing_is_told_of_before_it_is_trained(tmp_path: 
     assert none.startswith(f"no answer is valid; {len(tasks)} of {len(tasks)} fail by parse (no si")
     assert "coevolve train warm -p random -d lake" in advice
     run_loop(run)
-    assert said[0] == "measuring the untrained policy on 60 tasks, one answer each"
-    assert said[1].startswith("untrained: ")
+    assert said[0].startswith("training begins with these tasks: 50 % tasks with 3x3 boards")
+    assert said[1] == "measuring the untrained policy on 60 tasks, one answer each"
+    assert said[2].startswith("untrained: ")
     assert not any(words.startswith("beware") for words in said)
     good = list(attempts(LAKE, ScriptedPolicy(LAKE, "greedy"), tasks, Sampling()))
     assert list(begin.doubts(good, run.plan, LAKE)) == []
