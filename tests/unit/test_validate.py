@@ -231,7 +231,7 @@ def test_the_command(tmp_path: Path) -> None:
     ]
     told = CliRunner().invoke(app, [*words, "--json"])
     facts = json.loads(told.stdout.strip().splitlines()[-1])
-    assert facts["format"] == 1
+    assert facts["format"] == 2
     assert [one["name"] for one in facts["aspects"]][-1] == "difficulty"
     assert told.exit_code == 1  # the oracle has nothing to learn
     assert "too easy" in page.read_text()
