@@ -132,8 +132,9 @@ class Panel(Plain):
         return lineage
 
     def look(self) -> None:
+        before = self.place
         super().look()
-        if self.place[1] != "train":
+        if self.place != before and self.place[1] != "train":
             self.progress = None
 
     def render(self) -> "RenderableType":

@@ -114,13 +114,10 @@ def show_kinds(figures: "Mapping[str, Any]") -> None:
 
     from coevolve.cli.show import out
 
-    tries = list(figures["kinds"]["all"]["pass_at"])
-    table = Table(
-        "kind", "tasks", *(f"pass@{k}" for k in tries), "dead groups", header_style="bold"
-    )
-    for name, one in figures["kinds"].items():
-        rates = [f"{one['pass_at'][k]:.0%}" for k in tries]
-        table.add_row(name, str(one["tasks"]), *rates, f"{one['dead_groups']:.0%}")
+    heads, *rows = kinds_of(figures)
+    table = Table(*heads, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
     out.print(table)
     spread = Table("", "least", "10 %", "median", "90 %", "most", header_style="bold")
     for name in ("reward", "tokens"):
@@ -163,20 +160,25 @@ def climbing(
     return climbed(rewards)
 
 
-def kinds_of(figures: "Mapping[str, Any]") -> str:
-    """How difficult each kind of task is, as a table of the page."""
-    if "kinds" not in figures:
-        return ""
-    tries = list(figures["kinds"]["all"]["pass_at"])
-    heads = "".join(f"<th>{name}</th>" for name in
-                    ("kind", "tasks", *(f"pass@{k}" for k in tries), "dead groups"))  # fmt: skip
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>{one['tasks']}</td>"
-        + "".join(f"<td>{one['pass_at'][k]:.0%}</td>" for k in tries)
-        + f"<td>{one['dead_groups']:.0%}</td></tr>"
-        for name, one in figures["kinds"].items()
-    )
-    return f"<table><tr>{heads}</tr>{rows}</table>"
+def kinds_of(figures: "Mapping[str, Any]") -> list[list[str]]:
+    """The same as a table, heads first."""
+    kinds = figures["kinds"]
+    heads = ["kind", "tasks", *(f"pass@{k}" for k in kinds["all"]["pass_at"]), "dead groups"]
+    rows = [
+        [name, str(one["tasks"]), *(f"{rate:.0%}" for rate in one["pass_at"].values()),
+         f"{one['dead_groups']:.0%}"]
+        for name, one in kinds.items()
+    ]  # fmt: skip
+    return [heads, *rows]
+
+
+def in_html(rows: list[list[str]]) -> str:
+    """A table of the page; the first row, and the first of each, are heads."""
+    heads, *others = [[escape(cell) for cell in row] for row in rows]
+    lines = ["".join(f"<th>{cell}</th>" for cell in heads)]
+    lines += [f"<th>{name}</th>" + "".join(f"<td>{cell}</td>" for cell in cells)
+              for name, *cells in others]  # fmt: skip
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def page(found: dict[str, Any]) -> str:
@@ -185,7 +187,7 @@ def page(found: dict[str, Any]) -> str:
         f'<section><h2><span class="{one["verdict"]}">{one["verdict"]}</span> '
         f"{escape(one['name'])}</h2><p>{escape(one['words'])}</p>"
         + (f"<p><b>{escape(one['fix'])}</b></p>" if one["fix"] else "")
-        + kinds_of(one["figures"])
+        + (in_html(kinds_of(one["figures"])) if "kinds" in one["figures"] else "")
         + f"<details><summary>figures</summary><pre>{escape(json.dumps(one['figures'], indent=1))}"
         "</pre></details></section>"
         for one in found["aspects"]

@@ -50,16 +50,19 @@ class Leak(NamedTuple):
 
 
 def leakage(
-    domain: Domain, knobs: Knobs | None = None, seed: int = 0, workers: int = 1, most: int = 0
-) -> Iterator[Leak]:
+    domain: Domain, knobs: Knobs | None = None, seed: int = 0, workers: int = 1,
+    most: int | None = None, most_train: int | None = None,
+) -> Iterator[Leak]:  # fmt: skip
     """The gate's and the test's, for tasks made from these knobs or the default ones; of at most so
-    many held-out tasks, where verdicts take long."""
+    many held-out and train tasks, where verdicts or tasks take long."""
     counts, knobs = counts_of(domain), knobs or domain.space.defaults()
-    made = domain.generate(knobs, TRAIN * counts.many, derive(seed, "copied"), Split.TRAIN, workers)
-    train = list(made)
+    looked = TRAIN * counts.many
+    count = min(looked, most_train or looked)
+    train = list(domain.generate(knobs, count, derive(seed, "copied"), Split.TRAIN, workers))
     near = look_alikes(domain, train)
+    held_out = HELD_OUT * counts.split
+    count = min(held_out, most or held_out)
     for split in (Split.GATE, Split.TEST):
-        count = min(HELD_OUT * counts.split, most or HELD_OUT * counts.split)
         asked = list(domain.generate(knobs, count, derive(seed, "held out"), split, workers))
         yield copied(domain, split, asked, train, near)
 

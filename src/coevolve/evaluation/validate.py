@@ -39,12 +39,12 @@ DOUBTFUL, UNFIT = 0.05, 0.3
 BLIND, BLINDER = 0.2, 0.5
 """Share of changed answers that are taken for right."""
 COPIED = 0.05
-"""Share of held-out tasks that copied answers may solve, by the lower end of its interval, beyond
-those that any answers solve."""
+"""Share of held-out tasks that copied answers may solve, beyond those that any answers solve; where
+only some of the tasks were asked, by the lower end of its interval."""
 SLOW = 5.0
 """Verdicts per second, below which judging holds training up."""
 PATIENCE_S = 30.0
-"""For the verdicts on copied answers."""
+"""For the verdicts on copied answers, and for the tasks that they are copied from."""
 LEAST = 8
 """Held-out tasks that copied answers are put to, however long that takes."""
 FEW = 20
@@ -105,6 +105,14 @@ class Asked:
         for task, answer in few:
             self.domain.verify(task, answer)
         return len(few) / max(time.perf_counter() - began, 1e-9)
+
+    @cached_property
+    def made_per_s(self) -> float:
+        """Tasks per second."""
+        seed, knobs = derive(self.seed, "speed"), self.domain.space.defaults()
+        began = time.perf_counter()
+        made = len(list(self.domain.generate(knobs, TASKS, seed, Split.TRAIN)))
+        return made / max(time.perf_counter() - began, 1e-9)
 
 
 def validate(domain: Domain, seed: int = 0) -> Iterator[Aspect]:
@@ -286,9 +294,11 @@ def cheated(asked: Asked) -> Aspect:
 def copies(asked: Asked) -> Aspect:
     """How many held-out tasks are solved by answers to train tasks that look alike."""
     most = max(LEAST, int(asked.judged_per_s * PATIENCE_S / (4 * TRIED)))  # two splits, twice
-    leaks = list(leakage(asked.domain, None, asked.seed, most=most))
+    train = max(TASKS, int(asked.made_per_s * PATIENCE_S))
+    leaks = list(leakage(asked.domain, None, asked.seed, most=most, most_train=train))
     worst = max(leaks, key=lambda leak: leak.excess)
-    bad = worst.copied.low - worst.blind.value > COPIED
+    few = worst.copied.n == most  # of which one may be copied by chance
+    bad = (worst.copied.low - worst.blind.value if few else worst.excess) > COPIED
     words = (
         f"{said(worst.copied)} of the {worst.split.value} tasks are solved by copying from one of "
         f"{worst.train:,} similar train tasks, {worst.blind.value:.1%} by copying from any, "
@@ -307,11 +317,7 @@ def copies(asked: Asked) -> Aspect:
 
 def speed(asked: Asked) -> Aspect:
     """How fast tasks are made and answers are judged, on one core."""
-    began = time.perf_counter()
-    knobs = asked.domain.space.defaults()
-    made = len(list(asked.domain.generate(knobs, TASKS, derive(asked.seed, "speed"), Split.TRAIN)))
-    making = made / max(time.perf_counter() - began, 1e-9)
-    judging = asked.judged_per_s
+    making, judging = asked.made_per_s, asked.judged_per_s
     slow = judging < SLOW
     words = f"{making:,.0f} tasks made and {judging:,.0f} answers judged a second"
     fix = "judge several at once (`verify_all`), or cheaper" if slow else ""
@@ -333,14 +339,16 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
     """How difficult tasks are for who made these attempts."""
     groups = [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
     solved = [sum(one.outcome.valid for one in group) for group in groups]
-    dead = fmean(len({one.outcome.reward for one in group}) == 1 for group in groups)
     cut = fmean(one.stop is StopReason.LENGTH for one in rollouts)
     rate = wilson(sum(solved), len(rollouts))
-    kinds: dict[tuple[str, Label], list[Sequence[Rollout]]] = {}
+    labelled: dict[tuple[str, Label], list[Sequence[Rollout]]] = {}
     for group in groups:
         for label in group[0].bucket.items():
-            kinds.setdefault(label, []).append(group)
-    named = {f"{name} {value}": own for (name, value), own in sorted(kinds.items(), key=in_order)}
+            labelled.setdefault(label, []).append(group)
+    kinds = {"all": of_kind(groups, samples)}
+    for name, value in sorted(labelled, key=lambda one: (one[0], isinstance(one[1], str), one[1])):
+        kinds[f"{name} {value}"] = of_kind(labelled[name, value], samples)
+    dead = kinds["all"]["dead_groups"]
     rewards = [one.outcome.reward for one in rollouts]
     lengths = [one.completion_tokens for one in rollouts]
     figures = {
@@ -348,8 +356,7 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
         "dead_groups": dead, "cut": cut,
         "reward": distribution(rewards), "tokens": distribution(lengths),
         "longer_pays": slope(lengths, rewards),
-        "kinds": {name: of_kind(own, samples)
-                  for name, own in {"all": list(groups), **named}.items()},
+        "kinds": kinds,
         "never": fmean(count == 0 for count in solved),
         "always": fmean(count == samples for count in solved),
     }  # fmt: skip
@@ -359,13 +366,6 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
     )
     verdict, fix = judged(rate, dead, cut)
     return Aspect("difficulty", verdict, words, fix, figures)
-
-
-def in_order(kind: tuple[tuple[str, Label], object]) -> tuple[str, bool, float, str]:
-    """Numbers by their size, words by their letters."""
-    (name, value), _ = kind
-    number = value if isinstance(value, int | float) else 0.0
-    return name, isinstance(value, str), number, str(value)
 
 
 def of_kind(groups: Sequence[Sequence[Rollout]], samples: int) -> dict[str, Any]:

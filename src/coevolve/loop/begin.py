@@ -42,9 +42,9 @@ def begin(run: Run) -> None:
     """The first policy, the first version, and the noise between trainings."""
     hold_to_weights(run)
     fresh = not run.is_recorded(RUN, "base")
-    target = run.plan.target
+    target, harness = run.plan.target, first_harness(run.plan, run.gauge)
     if fresh:
-        knobs = run.gauge.domain.space.project(first_harness(run.plan, run.gauge).knobs)
+        knobs = run.gauge.domain.space.project(harness.knobs)
         run.say(f"training begins with these tasks: {start_words(knobs)}")
         answers = "one answer" if target.samples == 1 else f"{target.samples} answers"
         run.say(f"measuring the untrained policy on {target.gate} tasks, {answers} each")
@@ -62,7 +62,7 @@ def begin(run: Run) -> None:
         work = partial(in_clean_room, run.gauge, run.plan.policy, run.paths.clean(None))
         run.phase(RUN, "clean", work)
     check_budget(run, version_place(0), "version", "train")
-    first = Version(number=0, parent=None, harness=first_harness(run.plan, run.gauge))
+    first = Version(number=0, parent=None, harness=harness)
     first = grow(run, first)
     asks_better = run.plan.accept == "better"
     count = run.plan.gate.twins if asks_better else 0

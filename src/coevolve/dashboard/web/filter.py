@@ -116,7 +116,7 @@ def number(
 
 
 def chosen_of(
-    table: Table, columns: Columns, chosen: Filter, most_s: float | None = None
+    table: Table, columns: Columns, chosen: Filter, most_s: float
 ) -> tuple[NDArray[np.int64], int]:
     """The places of all rollouts that a filter lets through, in the order it asks for, and how many
     there was no time to look through."""
@@ -147,9 +147,7 @@ def chosen_of(
     unread = 0
     if chosen.text:
         candidates = len(places)
-        places, seen = saying(
-            table, columns, places, chosen.text, SEARCH_S if most_s is None else most_s
-        )
+        places, seen = saying(table, columns, places, chosen.text, most_s)
         unread = candidates - seen
     if not chosen.order:
         return places, unread
@@ -161,7 +159,7 @@ def chosen_of(
 def find(table: Table, chosen: Filter) -> Found:
     """The rollouts that a filter lets through, a page of them."""
     columns = table.columns()
-    places, unread = chosen_of(table, columns, chosen)
+    places, unread = chosen_of(table, columns, chosen, SEARCH_S)
     n = len(places)
     pages = max(1, -(-n // PAGE))
     first = (min(chosen.page, pages) - 1) * PAGE
@@ -270,7 +268,7 @@ def one(table: Table, name: str, chosen: Filter) -> dict[str, Any] | None:
     beside = np.flatnonzero((columns.task == columns.task[at]) & ~same)[:MOST_MEMBERS]
     if chosen == Filter():
         chosen = Filter(int(columns.version[at]), columns.source.at(at) or "")
-    through, _ = chosen_of(table, columns, chosen)
+    through, _ = chosen_of(table, columns, chosen, SEARCH_S)
     found = np.flatnonzero(through == at)
     rank = int(found[0]) if len(found) else -1
 

@@ -25,16 +25,17 @@ def saying(
     end = time.monotonic() + most_s
     files = columns.file[places]
     found, seen = np.zeros(len(places), np.bool_), 0
-    for number in np.unique(files).tolist():
+    order = np.argsort(files, kind="stable")
+    numbers, starts = np.unique(files[order], return_index=True)
+    for number, own in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
         if time.monotonic() > end:
             break
         _, path = table.files[table.names[number]]
-        own = files == number
         try:
             found[own] = occurs(path, mark(path), words)[columns.row[places[own]]]
         except (OSError, IndexError, pyarrow.ArrowException):
             continue
-        seen += int(own.sum())
+        seen += len(own)
     return places[found], seen
 
 
