@@ -219,6 +219,7 @@ def decision(lineage: Lineage, node: Node) -> dict[str, Any]:
         if abs(value - usual[name]) > 1e-9
     }
     recipe, plain = version.harness.recipe.model_dump(), Recipe().model_dump()
+    plain["lora"] = recipe["lora"]  # decided by the model's size
     return {
         "parent": version.parent,
         "author": version.author,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -18,7 +19,8 @@ def client(root: Path) -> TestClient:
 
 def as_json(web: TestClient, path: str, **query: str) -> dict[str, Any]:
     """The twin of a page."""
-    answer = web.get(path, params={**query, "format": "json"})
+    asked = urlencode({**query, "format": "json"})
+    answer = web.get(f"{path}{'&' if '?' in path else '?'}{asked}")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found

@@ -104,7 +104,7 @@ def wide(browser: Any, address: str) -> Iterator[Watched]:
 
 PAGES = {
     "runs": "/", "skills": "/skills", "compare": "/compare",
-    "two": "/compare?one=first&other=tree", "run": "/runs/first",
+    "beside": "/compare?run=first&run=tree", "run": "/runs/first",
     "tree": "/runs/tree", "failed": "/runs/failed", "changes": "/runs/tree/changes",
     "change": "/runs/tree/changes/3", "knobs": "/runs/first/changes/1",
     "diagnostics": "/runs/tree/diagnostics", "rollouts": "/runs/tree/rollouts",
@@ -190,6 +190,34 @@ def test_a_curve_is_kept_as_a_picture(wide: Watched) -> None:
         assert picture.format == "PNG"
         assert picture.width > 200
         assert len(picture.convert("RGB").getcolors(1 << 24) or ()) > 2  # something is drawn
+
+
+def test_curves_are_looked_at_closely_by_keys(wide: Watched) -> None:
+    page = wide.open("/runs/first")
+    page.wait_for_selector("html[data-charts='5']")
+    page.locator(".chart[data-key=reward]").focus()
+    canvas = page.locator(".chart[data-key=reward] canvas")
+    seen = []
+    for key in ("0", "+", "ArrowRight", "-", "0"):
+        page.keyboard.press(key)
+        page.evaluate("() => new Promise(requestAnimationFrame)")  # it is drawn a moment later
+        seen.append(canvas.evaluate("canvas => canvas.toDataURL()"))
+    assert seen[4] == seen[0]
+    assert len({*seen[:3]}) == 3
+
+
+def test_what_is_ticked_is_laid_on_top_of_each_other(wide: Watched) -> None:
+    page = wide.open("/runs/tree/changes")
+    for number in (0, 2):
+        page.check(f".pick[value='tree@{number}']")
+    page.click("#picked button")
+    page.wait_for_selector("#beside-title")
+    assert "run=tree%400&run=tree%402" in page.url
+    assert page.text_content("#beside-title") == "tree@0, tree@2"
+    page.select_option("#run-0", "first")
+    page.click("text=Add")
+    page.wait_for_selector("text=Without")
+    assert page.locator(".key[class*=line-]").count() == 3
 
 
 def test_keys_lead_everywhere(wide: Watched) -> None:

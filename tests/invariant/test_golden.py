@@ -18,7 +18,7 @@ from coevolve.loop.loop import run_loop
 
 FIELDS = ("parent", "author", "factor", "gate", "verdict", "reward", "recipe", "knobs")
 ROUNDS, TREES = records("rounds-pretended"), records("tree-pretended")
-LONG = ("rollback", "merge", "merge with the better one", "merge of knobs", "rules")
+LONG = ("rollback", "merge", "merge with the better one", "merge of knobs")
 """That take long."""
 DIFFERENT = {
     ("rounds", "stopped"): "a stage that was stopped is taken back, as in trees",
@@ -26,6 +26,7 @@ DIFFERENT = {
     ("rounds", "probed"): "bets on knobs are compared in pairs, and none for what is solved",
     ("tree", "knobs, unprobed"): "engineers of knobs see the knobs that were trained on",
     ("tree", "merge of knobs"): "the same",
+    ("tree", "rules"): "rules have learned more skills",
     ("tree", "noise floor"): "intervals that know the noise of training stand in for a floor",
 }
 """In what the one loop was meant to be another."""

@@ -1,5 +1,7 @@
-"""Every command in README and docs is one: its name, its options and their values are known."""
+"""Every command in README and docs is one: its name, its options and their values are known. What
+Python needs is there."""
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -57,6 +59,24 @@ def test_commands_are_understood(page: Path) -> None:
             # A sentence may name a command without what it needs.
             if type(error).__name__ != "MissingParameter" or " -" in line:
                 pytest.fail(f"{line}: {error}")
+
+
+def python(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+SNIPPETS = [(page.name, block) for page in PAGES for block in python(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize(("name", "block"), SNIPPETS, ids=lambda part: str(part)[:20])
+def test_imports_are_there(name: str, block: str) -> None:
+    tree = ast.parse(block)
+    found = [one for one in ast.walk(tree) if isinstance(one, ast.Import | ast.ImportFrom)]
+    for one in found:
+        module = one.module if isinstance(one, ast.ImportFrom) else one.names[0].name
+        if module and module.partition(".")[0] in ("openenv", "verifiers"):
+            pytest.importorskip(module, reason=f"{module} is in an environment of its own")
+        exec(compile(ast.Module([one], []), name, "exec"), {})
 
 
 @pytest.mark.parametrize(

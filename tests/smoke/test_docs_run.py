@@ -1,4 +1,5 @@
-"""Commands of the docs are run, in small, page by page; those that need what is not here are named.
+"""Commands and Python of the docs are run, in small, page by page; those that need what is not here
+are named.
 
 `test_docs.py` reads all of them. What a page takes for granted (a run, a model) is made once.
 """
@@ -6,11 +7,13 @@
 import json
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from processes import coevolve
-from test_docs import PAGES
+from test_docs import PAGES, python
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600)]
 
@@ -23,8 +26,16 @@ ELSEWHERE = {
     "--ray": "a Ray cluster",
     "--processes 8": "eight GPUs",
     "generator=": "vLLM",
-    "http://HOST": "a server",
-    "command:examples": "another trainer",
+    "http://": "a server",
+    "serve-domain": "somebody who ends it",
+    "run plan.toml": "a server",
+    "verifiers:": "another environment",
+    "command:": "another trainer",
+    "check mine": "a domain that is installed",
+    "mine/plan.toml": "a domain that is installed",
+    "-d mine": "a domain that is installed",
+    "validate mine": "a domain that is installed",
+    "runs/own": "the example before it",
     "runs/swift": "another trainer",
     "HumanEval": "the data set",
     "rows.jsonl": "a git repository with rows about it",
@@ -34,6 +45,16 @@ ELSEWHERE = {
     "coevolve serve": "somebody who ends it",
 }
 """What a command needs that a test has not, by the words that tell it."""
+FRAGMENTS = ("backtests.md", "engines.md", "skills.md", "standards.md", "README.md")
+"""Whose Python takes names for granted, or a server, or is run by `test_readme.py`."""
+SMALL = {
+    'coevolve.run("rounds", "runs/mine")': """coevolve.run(coevolve.Plan(
+        versions=1, recipe={"steps": 1, "tasks": 2, "group": 4, "max_tokens": 64},
+        target={"dev": 8, "gate": 8, "max_tokens": 64}), "runs/mine")""",
+    "versions=5": "versions=2",
+    'get_engine("mine")': 'get_engine("trl")',
+}
+"""What takes minutes in Python is run in small, too."""
 SHORTER = {
     "coevolve compare": ["--dry-run"],
     "coevolve run": ["--versions", "1", *TINY.split()],
@@ -92,17 +113,36 @@ def test_commands_run(page: Path, folder: Path) -> None:
     for number, command in enumerate(commands(page)):
         if any(words in command for words in ELSEWHERE):
             continue
-        words = shlex.split(command, comments=True)[1:]
-        words = [re.sub("^Qwen/.*", "MODEL", word) for word in words]
-        begun = next((begin for begin in SHORTER if command.startswith(begin)), "")
-        if begun and "--plan" not in words and "--list" not in words:
-            words += SHORTER[begun]
-        if begun in ("coevolve run", "coevolve evolve") and "--explain" not in words:
-            words += ["-o", f"runs/{page.stem}-{number}"]
-        words = [word for word in words if word != "--open"]
-        done = coevolve(*words, cwd=folder, timeout=1_200)
-        fine = next((codes for told, codes in FINE.items() if told in command), (0,))
-        assert done.returncode in fine, (command, done.stdout[-2_000:], done.stderr[-2_000:])
-        assert "Traceback" not in done.stderr
+        said = ""
+        for part in command.split(" | "):
+            words = shlex.split(part, comments=True)[1:]
+            words = [re.sub("^Qwen/.*", "MODEL", word) for word in words]
+            begun = next((begin for begin in SHORTER if part.startswith(begin)), "")
+            if begun and "--plan" not in words and "--list" not in words:
+                words += SHORTER[begun]
+            if begun in ("coevolve run", "coevolve evolve") and "--explain" not in words:
+                words += ["-o", f"runs/{page.stem}-{number}"]
+            words = [word for word in words if word != "--open"]
+            done = coevolve(*words, cwd=folder, said=said, timeout=1_200)
+            fine = next((codes for told, codes in FINE.items() if told in part), (0,))
+            assert done.returncode in fine, (part, done.stdout[-2_000:], done.stderr[-2_000:])
+            assert "Traceback" not in done.stderr
+            said = done.stdout
         ran += 1
     assert ran or page.name in ("dashboard.md", "engines.md", "benchmarks.md"), "all left out"
+
+
+@pytest.mark.parametrize(
+    "page", [one for one in PAGES if one.name not in FRAGMENTS and python(one.read_text("utf-8"))],
+    ids=lambda one: one.name,
+)  # fmt: skip
+def test_python_runs(page: Path, folder: Path) -> None:
+    """All of a page one after the other, since later parts go on from the first."""
+    text = "\n".join(python(page.read_text("utf-8")))
+    for long, short in SMALL.items():
+        text = text.replace(long, short)
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=folder, capture_output=True, text=True, timeout=1_200,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]

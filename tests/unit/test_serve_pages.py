@@ -360,23 +360,41 @@ def test_skills_and_comparisons(web: TestClient) -> None:
 
 
 def test_any_two_runs_side_by_side(web: TestClient, tmp_path: Path, root: Path) -> None:
-    found = as_json(web, "/compare", one="first", other="deep/tree")
+    found = as_json(web, "/compare?run=first&run=deep/tree")
     assert [one["name"] for one in found["sides"]] == ["first", "deep/tree"]
     assert [one["name"] for one in found["curves"]["curves"]] == ["first", "deep/tree"]
     assert found["results"] == {}  # other gate tasks
     assert {"plan", "gate"} <= {one["part"] for one in found["settings"]}
-    page = web.get("/compare", params={"one": "first", "other": "deep/tree"}).text
+    page = web.get("/compare?run=first&run=deep/tree").text
     assert "not measured on the same gate tasks" in page
-    assert web.get("/compare", params={"one": "first", "other": "none"}).status_code == 404
+    assert web.get("/compare?run=first&run=none").status_code == 404
     shutil.copytree(root / "first", tmp_path / "first")
     rounds_run(tmp_path / "worse", scripts=("random",))
-    near = as_json(client(tmp_path), "/compare", one="worse", other="first")
+    near = as_json(client(tmp_path), "/compare?run=worse&run=first")
     change = near["results"]["valid"]
     before, after = near["sides"][0]["base"], near["sides"][1]["final"]  # it kept nothing
     gained = (after["successes"] - before["successes"]) / 60
     assert (change["mean"], change["n"]) == (pytest.approx(gained), 60)
     assert change["low"] > 0
     assert len(near["curves"]["curves"][1]["steps"]) == 8  # of versions 0 and 2
+
+
+def test_curves_of_any_runs_and_versions(web: TestClient) -> None:
+    found = as_json(web, "/compare?run=first&run=deep/tree&run=first@0&run=deep/tree@1")
+    names = ["first", "deep/tree", "first@0", "deep/tree@1"]
+    assert [one["name"] for one in found["curves"]["curves"]] == names
+    assert [one["version"] for one in found["curves"]["curves"]][2:] == [0, 1]
+    assert [one["name"] for one in found["sides"]] == ["first", "deep/tree"]
+    assert (found["settings"], found["results"]) == (None, {})
+    whole, alone = (len(one["steps"]) for one in found["curves"]["curves"][::2])
+    assert whole > alone > 0
+    page = web.get("/compare?run=first@0&run=first@1").text
+    assert "What sets two runs apart" not in page
+    assert web.get("/compare?run=first&run=first@99").status_code == 404
+    assert web.get("/compare?run=first&run=@1").status_code == 404
+    many = "&".join(f"run=first@{number}" for number in range(7))
+    assert "at most 6" in web.get(f"/compare?{many}").text
+    assert web.get("/compare?run=first").status_code == 200  # the other is still to be chosen
 
 
 def share(rate: Rate) -> phases.Share:

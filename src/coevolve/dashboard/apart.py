@@ -1,9 +1,10 @@
-"""Two runs side by side: what they were planned with, what they ended with, and what sets their
-results apart.
+"""Runs side by side: what they were planned with, what they ended with, and what sets their results
+apart.
 
 Invariant: results are only subtracted where both runs were measured on the same gate tasks.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from coevolve.core.rollout import Rollout
@@ -97,16 +98,16 @@ def last_of(record: Record) -> list[Rollout]:
     return sorted(read_rollouts(record, place), key=lambda rollout: rollout.task_id)
 
 
-def curves_beside(*runs: tuple[str, Record]) -> Curves:
+def curves_beside(chosen: Sequence[tuple[str, Record, int | None]]) -> Curves:
     """One line for each run: the training of all versions on the way to the one that it ends with,
-    or of the newest where none was kept."""
+    or of the newest where none was kept; where a version is named, its own training alone."""
     lines = []
-    for name, record in runs:
-        way = way_to(record.lineage)
+    for name, record, version in chosen:
+        way = way_to(record.lineage) if version is None else [version]
         steps = [line for number in way for line in steps_of(record, number)]
         if steps:
             lines.append(Lines(name, way[-1], steps))
-    panels = tuple(panel._replace(of="") for panel in panels_of(runs[0][1]))
+    panels = tuple(panel._replace(of="") for panel in panels_of(chosen[0][1]))
     return laid(lines, panels, again=True)
 
 

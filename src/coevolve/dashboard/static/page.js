@@ -200,6 +200,18 @@
     return x.min > steps[0] || x.max < steps[steps.length - 1] ? { min: x.min, max: x.max } : null;
   }
 
+  /* The same steps in all panels, by keys: closer, farther, along, and all again. */
+  var KEYS = { "+": [0.5, 0], "=": [0.5, 0], "-": [2, 0], ArrowLeft: [1, -0.25], ArrowRight: [1, 0.25] };
+  function zoom(key) {
+    var first = steps[0], last = steps[steps.length - 1], x = closeUp() || { min: first, max: last };
+    if (key === "0") return all({ min: first, max: last });
+    var width = Math.min(last - first, Math.max(1, (x.max - x.min) * KEYS[key][0]));
+    var low = (x.min + x.max - width) / 2 + width * KEYS[key][1];
+    low = Math.max(first, Math.min(last - width, low));
+    all({ min: low, max: low + width });
+  }
+  function all(x) { plots.forEach(function (pair) { pair[1].setScale("x", x); }); }
+
   function show() {
     var written = document.getElementById("chart-data"), text = written ? written.textContent : "", near = closeUp();
     if (text === shown && plots.every(function (pair) { return pair[0].isConnected; })) return;
@@ -210,7 +222,7 @@
     plots.forEach(function (pair) { pair[1].destroy(); });
     plots = [];
     if (steps.length) document.querySelectorAll(".chart").forEach(draw);
-    if (near) plots.forEach(function (pair) { pair[1].setScale("x", near); });
+    if (near) all(near);
     document.documentElement.dataset.charts = String(plots.length);
     stops();
     var pause = document.getElementById("pause");
@@ -224,6 +236,12 @@
     if (button.matches(".keep")) keep(button);
     if (button.id === "pause") run(button, pressed);
     if (button.id === "unfold") open(button, !pressed);
+  });
+  document.addEventListener("keydown", function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || steps.length < 2 || !event.target.matches(".chart")) return;
+    if (event.key !== "0" && !KEYS[event.key]) return;
+    event.preventDefault();
+    zoom(event.key);
   });
   document.addEventListener("input", function (event) {
     if (event.target.matches(".scrub")) scrub(event.target);

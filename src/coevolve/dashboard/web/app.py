@@ -55,7 +55,9 @@ class Dashboard:
         """A page about all runs."""
         runs = self.site.folders.runs().values()
         stamp = tuple(self.site.folders.stamp(run) for run in runs) if name == "runs" else None
-        show = partial(WHOLE[name], self.site, Address(rest, request.query_params))
+        query = request.query_params
+        address = Address(rest, query, tuple(query.getlist("run")))
+        show = partial(WHOLE[name], self.site, address)
         return self.answer(request, show, None, name, stamp, seen_of(stamp))
 
     def of_run(self, request: "Request", address: str) -> "Response":
@@ -77,7 +79,7 @@ class Dashboard:
         stamp: object, seen: str,
     ) -> "Response":  # fmt: skip
         """A page as it was made before, or made now; `seen` names the state that it shows."""
-        key = (request.url.path, tuple(sorted(request.query_params.items())))
+        key = (request.url.path, tuple(sorted(request.query_params.multi_items())))
         known = self.rendered.known(key, stamp) if stamp is not None else None
         if known is not None:
             return self.respond(request, 200, known[0])

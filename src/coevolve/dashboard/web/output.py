@@ -48,10 +48,11 @@ def loaded(name: str) -> str:
 
 
 def at(*parts: object, **query: object) -> str:
-    """An address below the root, whatever characters its parts hold."""
+    """An address below the root, whatever characters its parts hold; a list of values is one of
+    each."""
     path = "/" + "/".join(quote(str(part), safe="/") for part in parts if str(part))
     found = {name: value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(found)}" if found else path
+    return f"{path}?{urlencode(found, doseq=True)}" if found else path
 
 
 @cache

@@ -35,6 +35,8 @@ class Address(NamedTuple):
     rest: str
     """The part of the address after the page's name."""
     query: Mapping[str, str]
+    chosen: tuple[str, ...] = ()
+    """Runs that are named in it, as often as there are."""
 
 
 class Page(NamedTuple):

@@ -1,26 +1,32 @@
-"""Arms side by side, with paired intervals over seeds; and any two runs."""
+"""Arms side by side, with paired intervals over seeds; and any runs or versions."""
 
 import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.dashboard.apart import curves_beside, results_apart, settings_apart
-from coevolve.dashboard.web.folders import mark
+from coevolve.dashboard.curves import MOST_LINES
+from coevolve.dashboard.web.folders import RunFolder, mark
 from coevolve.dashboard.web.site import Address, Missing, Page, Site
 from coevolve.evaluation.arms import ArmResult, Row, table, unequal
 from coevolve.evaluation.seeds import Change
 from coevolve.harness.comparison import UNTRAINED
 from coevolve.store.jobs import JOB, RESULT, result_of
 
+BESIDE = "@"
+"""Between a run and one of its versions: RUN@3."""
+
 
 def show(site: Site, address: Address) -> Page:
-    """All comparisons, the table of one, or two runs."""
+    """All comparisons, the table of one, or some runs."""
     found = site.folders.comparisons()
     if not address.rest:
-        chosen = tuple(address.query.get(name, "") for name in ("one", "other"))
-        if all(chosen):
-            return two(site, *chosen)
+        chosen = tuple(dict.fromkeys(address.chosen))
+        if len(chosen) > 1:
+            return beside(site, chosen)
         listed = [{"name": name, **progress(folder)} for name, folder in found.items()]
         runs = {"runs": list(site.folders.runs()), "chosen": chosen}
         values = {"comparisons": listed, "folder": str(site.folders.root), **runs}
@@ -30,30 +36,50 @@ def show(site: Site, address: Address) -> Page:
     folder = found[address.rest]
     files = tuple(mark(file) for file in sorted(folder.glob(f"*/*/{RESULT}")))
     stamp = (mark(folder / "comparison.json"), files)
-    values = site.cache.get(("compare", address.rest), stamp, lambda: compared(folder))
-    return Page("web/compare.html", f"Compare: {address.rest}", {"name": address.rest, **values})
+    name = address.rest
+    values = site.cache.get(("compare", name), stamp, lambda: compared(name, folder))
+    return Page("web/compare.html", f"Compare: {name}", {"name": name, **values})
 
 
-def two(site: Site, *names: str) -> Page:
-    """Two runs: their answers, curves on top of each other, and what sets them apart."""
+def beside(site: Site, chosen: tuple[str, ...]) -> Page:
+    """Runs, or single versions: curves on top of each other, and the runs' answers; of two runs
+    also what sets them apart."""
+    if len(chosen) > MOST_LINES:
+        raise UserError(f"{len(chosen)} are too many to tell apart; take at most {MOST_LINES}")
     known = site.folders.runs()
-    for name in names:
-        if name not in known:
-            raise Missing(f"there is no run {name:.200} in this folder")
-    runs = [known[name] for name in names]
-    records = [site.record(run) for run in runs]
-    stamp = tuple(site.folders.stamp(run) for run in runs)
-    values = site.cache.get(
-        ("two", *names),
-        stamp,
-        lambda: {
-            "results": results_apart(*records),
-            "settings": settings_apart(*(record.lineage for record in records)),
-            "curves": curves_beside(*zip(names, records, strict=True)),
-        },
-    )
-    shown = {"sides": [site.summary(run) for run in runs], "runs": list(known), "chosen": names}
-    return Page("web/two.html", f"Compare: {names[0]} and {names[1]}", {**shown, **values})
+    parts = [part_of(known, name) for name in chosen]
+    names = list(dict.fromkeys(name for name, _ in parts))
+    records = {name: site.record(known[name]) for name in names}
+    for name, version in parts:
+        if version is not None and version >= len(records[name].lineage.nodes):
+            raise Missing(f"run {name} has no version {version}")
+    pair = [records[name] for name, version in parts if version is None]
+
+    def made() -> dict[str, Any]:
+        two = len(pair) == len(parts) == 2
+        lines = [(shown, records[name], version)
+                 for shown, (name, version) in zip(chosen, parts, strict=True)]  # fmt: skip
+        return {
+            "results": results_apart(*pair) if two else {},
+            "settings": settings_apart(*(one.lineage for one in pair)) if two else None,
+            "curves": curves_beside(lines),
+        }
+
+    stamp = tuple(site.folders.stamp(known[name]) for name in names)
+    values = site.cache.get(("beside", *chosen), stamp, made)
+    sides = [site.summary(known[name]) for name in names]
+    shown = {"sides": sides, "runs": list(known), "chosen": chosen, "most": MOST_LINES}
+    return Page("web/beside.html", f"Compare: {listed(list(chosen))}", {**shown, **values})
+
+
+def part_of(known: Mapping[str, RunFolder], name: str) -> tuple[str, int | None]:
+    """A run, or one version of it, by what an address calls it."""
+    if name in known:
+        return name, None
+    run, _, version = name.rpartition(BESIDE)
+    if run not in known or not re.fullmatch(r"\d{1,6}", version):
+        raise Missing(f"there is no run {name:.200} in this folder")
+    return run, int(version)
 
 
 def progress(folder: Path) -> dict[str, Any]:
@@ -62,7 +88,7 @@ def progress(folder: Path) -> dict[str, Any]:
     return {"arms": arms, "jobs": len(jobs), "done": len(done)}
 
 
-def compared(folder: Path) -> dict[str, Any]:
+def compared(name: str, folder: Path) -> dict[str, Any]:
     """Rows with their intervals, from the results of the arms themselves."""
     results: list[ArmResult] = []
     problems = []
@@ -90,9 +116,18 @@ def compared(folder: Path) -> dict[str, Any]:
         "unequal": unequal(rows, equal),
         "scale": scale(changes),
         "problems": problems,
-        "runs": {row.arm: [f"{row.arm}/seed-{seed}" for seed in row.seeds] for row in rows},
+        "by_seed": by_seed(name, rows),
         **progress(folder),
     }
+
+
+def by_seed(name: str, rows: list[Row]) -> dict[int, list[str]]:
+    """The runs of each seed, as many as can be told apart on top of each other."""
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        for seed in row.seeds if row.arm != UNTRAINED else ():
+            found.setdefault(seed, []).append(f"{name}/{row.arm}/seed-{seed}")
+    return {seed: runs[:MOST_LINES] for seed, runs in sorted(found.items()) if len(runs) > 1}
 
 
 def better(rows: list[Row], reference: str) -> str:
