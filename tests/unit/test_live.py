@@ -44,6 +44,16 @@ def test_four_lines_a_stage() -> None:
     assert lines[-1] == "version 0: kept [all]"
 
 
+def test_long_stages_do_not_wait_for_their_first_quarter() -> None:
+    where = console(False)
+    view = live.Plain(where)
+    for _ in range(2):
+        for step in range(1, 13):
+            view.tell(progress(step)._replace(steps=40))
+    steps = [line.split()[1] for line in written(where).splitlines()]
+    assert steps == ["2/40", "10/40", "10/40"]
+
+
 def test_lines_say_how_long_a_run_still_takes(tmp_path: Path) -> None:
     where = console(False)
     view = live.Plain(where)

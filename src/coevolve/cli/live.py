@@ -38,7 +38,7 @@ def view_of(as_json: bool) -> "Plain":
 
 class Plain:
     """Lines on standard error: decisions, and four a stage, with the time that the run still
-    takes."""
+    takes; of the first stage, one more as soon as that is known."""
 
     def __init__(self, console: "Console") -> None:
         self.console = console
@@ -46,6 +46,8 @@ class Plain:
         self.summary: dict[str, Any] = {}
         self.place: tuple[str | None, str | None] = (None, None)
         self.began = self.phase_began = time.monotonic()
+        self.timed = False
+        """Whether anybody was told how long it takes."""
 
     def say(self, line: str) -> None:
         """A decision, or anything else between stages."""
@@ -55,9 +57,11 @@ class Plain:
         """A step of training."""
         self.warn(progress)
         told = progress.step % max(1, progress.steps // 4) == 0
+        told |= progress.step > 1 and not self.timed  # the first step also warms up
         if told or progress.step == 1:
             self.look()
         if told:
+            self.timed = True
             parts = [f"step {progress.step}/{progress.steps}"]
             parts += [*metric_words(progress.metrics, NUMBERS), self.left(progress.seconds_left)]
             self.console.print("  ".join(filter(None, parts)), highlight=False)
