@@ -137,7 +137,7 @@ def test_what_would_run_is_shown() -> None:
     listed = json.loads(said_by("--list", "--json"))
     assert set(listed) == {
         "main", "language", "context", "gate", "adversaries", "kinds", "climb", "overshoot",
-        "random-start", "paper", "trees", "trees-math",
+        "random-start", "paper", "trees", "trees-math", "trees-code",
     }  # fmt: skip
 
 

@@ -124,7 +124,11 @@ def test_shipped_comparisons_are_valid(name: str) -> None:
     assert found.name == name
     assert found.reference == "fixed"
     for job in found.jobs():
-        assert job.plan.policy == {"language": "smollm2", "trees-math": "small"}.get(name, "pocket")
+        assert job.plan.policy == {
+            "language": "smollm2",
+            "trees-math": "small",
+            "trees-code": "small",
+        }.get(name, "pocket")
         check(job.plan, lambda *_: None)
 
 
@@ -189,7 +193,7 @@ def test_models_are_found_from_anywhere_and_noticed_if_they_change(
 def test_whoever_looks_meanwhile_knows_what_is_compared(tmp_path: Path) -> None:
     one = comparison(arms={"fixed": {"engineers": ["fixed"]}, "a": {"engineers": ["bandit"]}})
     begin(one, tmp_path, "coevolve compare test")
-    assert compared(tmp_path)["reference"] == "fixed"
+    assert compared("test", tmp_path)["reference"] == "fixed"
     written = (tmp_path / FILE).read_bytes()
     begin(one, tmp_path, "coevolve compare another")
     assert (tmp_path / FILE).read_bytes() == written

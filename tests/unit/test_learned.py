@@ -54,3 +54,10 @@ def test_a_first_step_that_promises_nothing_is_told_of(
     said = doubt(Progress(1, 20, metrics, 60.0))
     assert words in said if words else not said
     assert not doubt(Progress(2, 20, metrics, 60.0))
+
+
+def test_what_engineers_may_change_is_left_to_them() -> None:
+    for valid, words in ((0.0, "may take easier tasks"), (1.0, "may take harder tasks")):
+        said = doubt(Progress(1, 20, {"dead": 1.0, "valid": valid}, 60.0), redesigned=True)
+        assert words in said
+        assert "coevolve train warm" not in said

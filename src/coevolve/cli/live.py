@@ -70,7 +70,9 @@ class Plain:
         """Say what the first step of a stage gives away."""
         from coevolve.engines.stage import doubt
 
-        if words := doubt(progress):
+        plan = self.of.plan if self.of else None
+        redesigned = plan is not None and plan.engineers != ("fixed",) and "knobs" in plan.factors
+        if words := doubt(progress, redesigned):
             self.say(f"beware: {words}")
 
     def run(self, run: "Run") -> "Lineage":

@@ -173,8 +173,9 @@ def learned(lines: Sequence[Line]) -> str:
     )
 
 
-def doubt(progress: Progress) -> str:
-    """Why training may come to nothing, by its first step of GRPO, and what to do."""
+def doubt(progress: Progress, redesigned: bool = False) -> str:
+    """Why training may come to nothing, by its first step of GRPO, and what to do; of tasks that
+    engineers redesign, what they may do."""
     found = progress.metrics
     if progress.step != 1 or "dead" not in found:
         return ""
@@ -184,6 +185,9 @@ def doubt(progress: Progress) -> str:
         return ""
     nothing = "in every group of the first step all answers earn the same, so nothing is learned"
     valid = found.get("valid", 0.5)
+    if valid in (0, 1) and redesigned:
+        rest, kind = ("all are right", "harder") if valid else ("none is right", "easier")
+        return f"{nothing}: {rest}; engineers may take {kind} tasks for the next version"
     if valid == 1:
         return f"{nothing}: all are right; take harder tasks"
     if valid == 0:
