@@ -19,17 +19,20 @@ from nodes import freeze, lose, ray_nodes
 from processes import alive
 from training import LAKE, lake_tasks, stage, weights
 
+from coevolve.cluster.compare import run_comparison
 from coevolve.cluster.ray import RayCluster, spanning
 from coevolve.core.errors import EngineError, UserError
 from coevolve.engines.base import Progress
 from coevolve.engines.stage import read_steps
 from coevolve.engines.trl.engine import TrlEngine
-from coevolve.harness.plan import make_plan
+from coevolve.harness.comparison import Comparison
+from coevolve.harness.plan import make_plan, merged
 from coevolve.harness.rules import ClusterRule
 from coevolve.loop.create import create
 from coevolve.loop.loop import run_loop
 from coevolve.loop.train import WORK
-from coevolve.store.lineage import Lineage
+from coevolve.store.ledger import Ledger
+from coevolve.store.lineage import Lineage, lineage_of
 from coevolve.store.shards import read
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -205,6 +208,43 @@ def test_a_version_takes_no_room_from_workers_that_may_be_fewer(
 ) -> None:
     rule = {"workers": 2, "least_workers": 1}
     assert spanned(tmp_path, rule, nodes, lambda: None) == expected
+
+
+@pytest.mark.slow
+def test_arms_that_span_machines_stand_side_by_side_and_survive_the_loss_of_one(
+    tmp_path: Path,
+) -> None:
+    """Three machines have room for both arms with two workers each; on two, one of them waits."""
+    rates: dict[str, dict[str, Any]] = {"slow": {}, "fast": {"recipe": {"learning_rate": 3e-4}}}
+    plan = {**PLAN, "policy": "pocket", "cluster": {"workers": 2}}
+    both = Comparison(name="both", seeds=range(1), tasks=16, plan=plan, arms=rates)
+    calm = {}
+    for arm in rates:
+        alone = merged(merged(plan, rates[arm]), {"processes": 2, "cluster": {"workers": 0}})
+        with (run := create(make_plan(alone, "test"), tmp_path / "calm" / arm)).ledger:
+            calm[arm] = facts(run_loop(run))
+    steps = "versions/00/stage/steps.jsonl"
+    together = list[str]()
+    with ray_nodes(2, 2, 2) as nodes:
+
+        class Watched(RayCluster):
+            def run(self, work: str, folders: Any, tick: Any) -> Any:
+                return super().run(work, folders, lambda: (tick(), watch()))
+
+        def watch() -> None:
+            begun = [arm for arm in rates if read_steps(tmp_path / arm / "seed-0" / steps)]
+            if len(begun) == 2 and not together:
+                together.extend(begun)
+                lose(nodes, next(iter(nodes.worker_nodes)))
+
+        outcome = run_comparison(
+            both, tmp_path, Watched(nodes.address, cpus=1), lambda line, left: None
+        )
+    assert outcome.failures == {}
+    assert together == ["slow", "fast"]
+    for arm, expected in calm.items():
+        with Ledger.open(tmp_path / arm / "seed-0") as ledger:
+            assert facts(lineage_of(ledger)) == expected
 
 
 def spanned(folder: Path, rule: dict[str, int], nodes: Any, tick: Callable[[], None]) -> list[Any]:
