@@ -15,7 +15,7 @@ from coevolve.domains.lake.knobs import SPACE
 from coevolve.domains.registry import get_domain
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.ask import recordable
-from coevolve.engineers.base import Refused, proposal_of
+from coevolve.engineers.base import Refused, proposals_of
 from coevolve.engineers.context import MODULES
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.model import ModelEngineer
@@ -52,7 +52,7 @@ def model(text, answer):
 
 def proposed(engineer, seen, seed):
     """What an engineer says, whether it speaks of patches or of proposals."""
-    return [proposal_of(one) for one in engineer.propose(seen, seed)]
+    return proposals_of(engineer.propose(seen, seed))
 
 
 def values_of(proposal):

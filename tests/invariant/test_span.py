@@ -108,6 +108,29 @@ def test_a_machine_that_is_lost_and_comes_back_changes_nothing(tmp_path: Path, n
 
 
 @pytest.mark.slow
+def test_checkpoints_may_be_at_an_address(tmp_path: Path, nodes: Any) -> None:
+    """The machine that writes them is lost, with all that it had."""
+    train(tmp_path / "calm", 2)
+    folder, store, seen = tmp_path / "stage", tmp_path / "store", list[list[str]]()
+    rule = ClusterRule(workers=2, checkpoints=store.as_uri())
+
+    def observe(progress: Progress) -> None:
+        if progress.step >= 3 and not seen:
+            seen.append(sorted(path.parent.name for path in store.glob("*/*/complete")))
+            assert not (folder / "checkpoints").exists()
+            lose(nodes, next(iter(nodes.worker_nodes)))
+            nodes.add_node(num_cpus=1)
+
+    with spanning(nodes.address, rule):
+        changed = stage(folder, processes=2, cluster=rule, recipe=RECIPE)
+        TrlEngine().train(changed, lake_tasks(8), observe)
+    assert seen[0]
+    assert same(tmp_path / "calm", folder)
+    assert texts(tmp_path / "calm") == texts(folder)
+    assert not list(store.glob("*/checkpoint-*"))  # they are dropped once the stage is done
+
+
+@pytest.mark.slow
 def test_fewer_workers_go_on_where_they_may(tmp_path: Path) -> None:
     """Of three workers two train, who can share the rollouts; then there is room for one."""
     train(tmp_path / "calm", 1)

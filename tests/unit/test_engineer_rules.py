@@ -1,6 +1,8 @@
 """Rules that engineer, and the region that keeps what they propose near the incumbent."""
 
 import math
+import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -10,11 +12,13 @@ from views import by_size, cell, finished, three_sizes, view
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knob, KnobSpace
 from coevolve.domains.lake.knobs import SPACE
-from coevolve.engineers.base import MOST_WORDS, Edit, View, change_knobs, proposal_of
+from coevolve.engineers import ask
+from coevolve.engineers.base import MOST_WORDS, Edit, View, change_knobs, proposals_of
 from coevolve.engineers.frontier import MAINTENANCE
 from coevolve.engineers.reach import apply, edited, within
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import evidence, standing
+from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
 
 TOY = KnobSpace(
@@ -84,8 +88,27 @@ def test_what_changes_nothing_is_no_patch():
 
 def test_a_bare_patch_is_a_proposal_of_it():
     said = change_knobs({"hints": 3}, "fewer hints")
-    assert proposal_of(said) is said
-    assert proposal_of(said.patch) == said
+    assert proposals_of([said]) == [said]
+    assert proposals_of((said.patch,)) == [said]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (None, "propose returned None; return a list"),
+        ("easier", "propose returned 'easier'; return a list"),
+        (Patch(factor="knobs", value={}, hypothesis="fewer"), r"propose returned Patch\(.*; return a list"),
+        (["easier"], "a list with 'easier'; make it a coevolve.Patch"),
+        ([{"factor": "knobs"}], r"a list with \{'factor': 'knobs'\}; make it"),
+    ],
+)
+def test_what_an_engineer_returns_by_mistake_is_its_failure(said, words):
+    def make():
+        return SimpleNamespace(propose=lambda view, seed: said)
+
+    (found,) = ask.proposed(make, view(), 1, 60.0)
+    assert found.patch is None
+    assert re.search(words, found.failure)
 
 
 def test_a_huge_proposal_is_taken_in_time():

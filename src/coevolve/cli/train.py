@@ -101,6 +101,13 @@ def train(
     ] = "",
     cpus: Annotated[float, typer.Option(min=0.01, help="CPUs per worker on Ray.")] = 1.0,
     gpus: Annotated[float, typer.Option(min=0, max=1, help="GPUs per worker on Ray.")] = 0.0,
+    checkpoints: Annotated[
+        str,
+        typer.Option(
+            help="Keep checkpoints there, with --ray: a folder, or an address such as "
+            "s3://BUCKET/NAME."
+        ),
+    ] = "",
     sharding: Annotated[
         str,
         typer.Option(
@@ -144,7 +151,9 @@ def train(
     lookup("kind of training", kind, dict.fromkeys(("grpo", "warm")))
     lookup("sharding", sharding, dict.fromkeys(get_args(Sharding)))
     lookup("tracking", tracking, dict.fromkeys(TRACKING))
-    check_workers(workers, ray, processes, engine, plan)
+    check_workers(workers, ray, processes, engine, plan, checkpoints)
+    if checkpoints and "://" not in checkpoints:  # workers stand in other folders
+        checkpoints = str(Path(checkpoints).resolve())
     chosen = get_domain(domain)
     check_styles(style, [domain, "engineering"] if lessons else [domain])
     stage = Stage(
@@ -156,7 +165,9 @@ def train(
         folder=output,
         device=device,
         processes=workers or processes,
-        cluster=ClusterRule(workers=workers, cpus_per_worker=cpus, gpus_per_worker=gpus),
+        cluster=ClusterRule(
+            workers=workers, cpus_per_worker=cpus, gpus_per_worker=gpus, checkpoints=checkpoints
+        ),
         sharding=sharding,  # type: ignore[arg-type]
         save_every=save_every,
         tracking=tracking,  # type: ignore[arg-type]
@@ -191,10 +202,14 @@ def train(
         show_result(stage, result, domain)
 
 
-def check_workers(workers: int, ray: str, processes: int, engine: str, plan: bool) -> None:
+def check_workers(
+    workers: int, ray: str, processes: int, engine: str, plan: bool, checkpoints: str
+) -> None:
     """Refuse workers of a cluster beside what they cannot go with."""
     if bool(workers) != bool(ray):
         raise UserError("--workers N and --ray ADDRESS go together: how many train, and where")
+    if checkpoints and not workers:
+        raise UserError(f"--checkpoints {checkpoints} needs --workers N and --ray ADDRESS")
     if workers and processes > 1:
         raise UserError(f"--workers {workers} and --processes {processes}: give one of them")
     if workers and engine != "trl":

@@ -26,7 +26,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.oracle import best_design
 from coevolve.engineering.trainee import Trainee, gain, kinds, tied
-from coevolve.engineers.base import Past, View, proposal_of
+from coevolve.engineers.base import Past, View, proposals_of
 from coevolve.engineers.context import VARIANTS
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply, edited, variation
@@ -94,7 +94,7 @@ def rule(name: str) -> Script:
 
     def answer(task: Task, rng: random.Random, style: str) -> str:
         view = view_of(task)
-        proposal = proposal_of(make_engineer(name).propose(view, rng.getrandbits(40))[0])
+        proposal = proposals_of(make_engineer(name).propose(view, rng.getrandbits(40)))[0]
         values = proposal.patch.value if proposal.patch else {}
         if style == "table":
             return table.write(view, apply(values, view.incumbent, view.reach))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from coevolve.core.exit import beside
 from coevolve.engineers.agent import AgentEngineer
-from coevolve.engineers.base import Engineer, View, proposal_of
+from coevolve.engineers.base import Engineer, View, proposals_of
 from coevolve.harness.proposal import Proposal
 from coevolve.policies.base import used
 
@@ -31,7 +31,7 @@ def proposed(make: Make, view: View, seed: int, patience_s: float) -> list[Propo
         engineer = make()
         policy = getattr(engineer, "policy", None)
         began.append((engineer, policy, *used(policy)))
-        return [proposal_of(one) for one in engineer.propose(view, seed)]
+        return proposals_of(engineer.propose(view, seed))
 
     def calls() -> int:
         return sum(one.called for one, *_ in began if isinstance(one, AgentEngineer))

@@ -207,6 +207,15 @@ def change_knobs(knobs: Mapping[str, Any], words: str, author: str = "") -> Prop
     )
 
 
-def proposal_of(said: Proposal | Patch) -> Proposal:
-    """What an engineer says, as it is recorded: a bare patch is a proposal of it."""
-    return Proposal(patch=said, words=said.hypothesis) if isinstance(said, Patch) else said
+def proposals_of(said: object) -> list[Proposal]:
+    """What an engineer returns, as it is recorded: a bare patch is a proposal of it."""
+    if not isinstance(said, Sequence) or isinstance(said, str):
+        raise TypeError(f"propose returned {said!r:.80}; return a list of coevolve.Patch, or []")
+    found = []
+    for one in said:
+        if isinstance(one, Patch):
+            one = Proposal(patch=one, words=one.hypothesis)
+        if not isinstance(one, Proposal):
+            raise TypeError(f"propose returned a list with {one!r:.80}; make it a coevolve.Patch")
+        found.append(one)
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from coevolve.core.errors import UserError
 from coevolve.domains.knobs import Knobs, KnobSpace
-from coevolve.engineers.base import View, proposal_of
+from coevolve.engineers.base import View, proposals_of
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import hardened
@@ -73,7 +73,7 @@ def filled_knobs(skill: Skill, view: View, seed: int) -> list[Knobs]:
     found: list[Knobs] = []
     match template:
         case Ask() if template.name in ENGINEERS:
-            asked = map(proposal_of, make_engineer(template.name).propose(view, seed))
+            asked = proposals_of(make_engineer(template.name).propose(view, seed))
             values = [one.patch.value for one in asked if one.patch and not one.failure]
             found = [apply(value, before, view.reach) for value in values]
         case Harden():

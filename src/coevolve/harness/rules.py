@@ -1,8 +1,9 @@
 """By which rules proposals are probed and checkpoints judged."""
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from coevolve.core.rollout import Value
 
@@ -93,6 +94,19 @@ class ClusterRule(Value):
     cpus_per_worker: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     gpus_per_worker: float = Field(default=0.0, ge=0, le=1)
     """A worker computes on one GPU, or on a share of one."""
+    checkpoints: str = Field(default="", exclude_if=lambda address: not address)
+    """Where checkpoints are kept until a stage is done, if not in its folder: a folder that all
+    machines see, or an address such as s3://BUCKET/NAME, of any storage that fsspec knows."""
+
+    @field_validator("checkpoints")
+    @classmethod
+    def _found_anywhere(cls, value: str) -> str:
+        if value and "://" not in value and not Path(value).is_absolute():
+            raise ValueError(
+                f"checkpoints = '{value}': workers stand in other folders; name an absolute path, "
+                "or an address such as s3://BUCKET/NAME"
+            )
+        return value
 
     @model_validator(mode="after")
     def _fewer(self) -> "ClusterRule":
@@ -101,6 +115,8 @@ class ClusterRule(Value):
                 f"least_workers = {self.least_workers} are more than workers = {self.workers}; "
                 "lower them"
             )
+        if self.checkpoints and not self.workers:
+            raise ValueError("checkpoints at an address need workers of a cluster; set workers")
         return self
 
 

@@ -91,7 +91,7 @@ class TrlEngine:
             alone = "WORLD_SIZE" not in os.environ
             result = folder.result()
             if result is None:
-                if not rank():
+                if not rank() and not stage.cluster.workers:  # workers do so themselves
                     folder.sweep(stage.processes)
                 if stage.cluster.workers:
                     from coevolve.engines.trl.span import span

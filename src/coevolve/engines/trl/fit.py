@@ -178,7 +178,7 @@ def reckon(stage: Stage, shape: Shape, prompt: int, turns: int = 1, cuda: bool =
         (HALF if cuda else FLOAT) * shape.parameters if copied else 0,
         cache,
         activations + (HALF * trained if mixed else 0),
-        checkpoints * saved + FLOAT * trained,
+        (0 if stage.cluster.checkpoints else checkpoints * saved) + FLOAT * trained,
         FLOAT * trained,
         written,
         FLOAT * shape.parameters if pieces > 1 else 0,

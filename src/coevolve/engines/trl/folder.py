@@ -8,6 +8,7 @@
     rollouts/            every rollout, a Parquet file per step and process; in the end a few files
     checkpoints/         checkpoint-N after N updates, with a file `complete` in it once it is,
                          which tells the step; gone in the end
+    elsewhere.json       where checkpoints are instead, if they are at an address
     policy/              the result, a transformers folder
     result.json          written last: the stage is done
 
@@ -22,12 +23,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from coevolve.core.errors import CoevolveError, EngineError
 from coevolve.core.files import replace_file, settle
 from coevolve.core.task import Task
 from coevolve.engines.base import Result, Stage
 from coevolve.engines.stage import another_stage, describe, no_stage, policy_gone, read, read_steps
+from coevolve.engines.trl.mirror import Mirror
 from coevolve.evaluation.language import measure
 from coevolve.policies.local import LocalPolicy
 from coevolve.policies.models import Loaded, anywhere
@@ -36,6 +39,7 @@ from coevolve.store.paths import Paths
 from coevolve.store.shards import forget
 
 LOCK, WORKERS, STAGE, COMPLETE = "lock", "workers", "stage.json", "complete"
+ELSEWHERE = "elsewhere.json"
 FAILURE = "failure.json"
 PATIENCE_S = 120.0
 """How long workers that were lost may take to let go of a stage."""
@@ -56,9 +60,9 @@ TRAINER_FILES = (
 class StageFolder:
     """The only reader and writer of a stage's files, but for TRL's own checkpoints."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.checkpoints = path / "checkpoints"
+    def __init__(self, path: Path, mirror: Mirror | None = None) -> None:
+        self.path, self.mirror = path, mirror
+        self.checkpoints = mirror.here if mirror else path / "checkpoints"
         self.rollouts = path / "rollouts"
         self.policy = path / "policy"
         self.steps = path / "steps.jsonl"
@@ -144,6 +148,8 @@ class StageFolder:
         named = result.model_copy(update={"policy": "policy" if result.steps else ""})
         write(self.path / "result.json", named.model_dump_json(indent=1))
         shutil.rmtree(self.checkpoints, ignore_errors=True)
+        if self.mirror:
+            self.mirror.keep(())
         return result
 
     def complete(self, step: int, updates: int, good: bool) -> None:
@@ -151,6 +157,30 @@ class StageFolder:
         checkpoint = self.checkpoints / f"checkpoint-{updates}"
         settle(checkpoint, deep=True)
         write(checkpoint / COMPLETE, json.dumps({"step": step, "good": good}))
+        if self.mirror:
+            self.mirror.send_file(checkpoint / COMPLETE)
+
+    def send(self, updates: int) -> None:
+        """Bring what this machine has of a checkpoint to where all checkpoints are."""
+        if self.mirror and self.mirror.first:
+            self.mirror.send(self.checkpoints / f"checkpoint-{updates}")
+
+    def fetch(self) -> None:
+        """Have the whole checkpoints on this machine."""
+        if self.mirror and self.mirror.first:
+            self.mirror.fetch(COMPLETE)
+
+    def place(self, address: str) -> str:
+        """Where the checkpoints are, empty if they are in the folder: what is begun goes on where
+        it is."""
+        file = self.path / ELSEWHERE
+        if file.exists():
+            return str(read(file)["address"])
+        if not address or self.checkpoints.exists():
+            return ""
+        own = f"{address.rstrip('/')}/{self.path.name}-{uuid4().hex[:12]}"
+        write(file, json.dumps({"address": own}))
+        return own
 
     def rotate(self) -> None:
         """Drop old checkpoints, but not the newest that was good."""
@@ -158,6 +188,8 @@ class StageFolder:
         for path in self.all_checkpoints()[KEPT:]:
             if last is None or path != last[1]:
                 shutil.rmtree(path)
+        if self.mirror:
+            self.mirror.keep([path.name for path in self.all_checkpoints()])
 
     def last(self, good: bool = False) -> tuple[int, Path] | None:
         """The newest whole checkpoint, or the newest that was good, and its step."""

@@ -91,6 +91,9 @@ class Observer(TrainerCallback):  # type: ignore[misc]
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.recorder:
             self.recorder.flush()
+        if self.folder.mirror:  # each machine has a part of it
+            self.folder.send(state.global_step)
+            torch.distributed.barrier()
         if state.is_world_process_zero:
             self.folder.complete(self.step(state), state.global_step, self.watch.calm)
             self.folder.rotate()

@@ -1,7 +1,8 @@
 """Training that spans machines: Ray Train starts a worker for each process, wherever there is room.
 
 The workers train as processes of one machine do, with ranks and addresses that Ray hands out.
-Invariant: all that they share is the stage's folder, which every machine sees. Lost with a worker
+Invariant: all that they share is the stage's folder, which every machine sees, and checkpoints,
+which may be at an address. Lost with a worker
 or a machine are the steps since the last checkpoint, from which all begin again: on what is left,
 if that has room, or once machines come back.
 """
@@ -10,6 +11,7 @@ import os
 import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -20,10 +22,12 @@ from typing import Any
 
 from coevolve.core.environment import own_settings
 from coevolve.core.errors import EngineError, UserError
+from coevolve.core.seeds import digest
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.engines.stage import Follower
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.launch import LOOK_EVERY_S
+from coevolve.engines.trl.mirror import Mirror, check_storage
 from coevolve.harness.recipe import Recipe
 from coevolve.harness.rules import ClusterRule
 
@@ -113,6 +117,9 @@ class Fit(Thread):
 def trainer_of(stage: Stage, folder: StageFolder) -> Any:
     """Ray Train's trainer for a stage."""
     rule = stage.cluster
+    place = folder.place(rule.checkpoints)
+    if place:
+        check_storage(place)
     try:
         import ray
 
@@ -130,7 +137,7 @@ def trainer_of(stage: Stage, folder: StageFolder) -> Any:
     few, all_of_them = rule.least_workers, rule.workers
     return torch.TorchTrainer(
         work,
-        train_loop_config={"folder": str(folder.path.resolve())},
+        train_loop_config={"folder": str(folder.path.resolve()), "checkpoints": place},
         scaling_config=train.ScalingConfig(
             num_workers=(few, all_of_them) if 0 < few < all_of_them else all_of_them,
             use_gpu=rule.gpus_per_worker > 0,
@@ -154,7 +161,7 @@ def work(config: dict[str, str]) -> None:
 
     from coevolve.engines.trl.engine import TrlEngine
 
-    folder = StageFolder(Path(config["folder"]))
+    folder = StageFolder(Path(config["folder"]), mirror_at(config["checkpoints"]))
     if folder.failure():
         return  # no attempt can mend it: whoever waits for this one tells it
     try:
@@ -162,6 +169,8 @@ def work(config: dict[str, str]) -> None:
         rollouts = stage.recipe.tasks * (stage.recipe.group if stage.kind == "grpo" else 1)
         processes = sharing(stage.recipe, rollouts, int(os.environ["WORLD_SIZE"]))
         with nullcontext() if rank() else folder.taken_over():
+            barrier()  # nobody writes any more
+            folder.fetch()
             if not rank():
                 folder.sweep(processes)
             barrier()
@@ -175,6 +184,23 @@ def work(config: dict[str, str]) -> None:
     except Exception as error:
         folder.note_failure(error)
         raise
+    finally:
+        if folder.mirror and folder.mirror.first:
+            folder.mirror.clear()
+
+
+def mirror_at(place: str) -> Mirror | None:
+    """The checkpoints of this machine, where they are kept at an address."""
+    if not place:
+        return None
+    from torch import distributed
+
+    machine = import_module("ray").get_runtime_context().get_node_id()
+    machines = [""] * int(os.environ["WORLD_SIZE"])
+    distributed.all_gather_object(machines, machine)
+    own = f"coevolve-{digest(place, machine).hex()[:16]}"
+    first = machines.index(machine) == rank()
+    return Mirror(place, Path(tempfile.gettempdir()) / own, first)
 
 
 def sharing(recipe: Recipe, rollouts: int, workers: int) -> int:
