@@ -23,7 +23,7 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import table
 from coevolve.engineering.oracle import best_design
 from coevolve.engineering.trainee import signal
-from coevolve.engineers.base import Past, View, proposal_of
+from coevolve.engineers.base import Past, View, proposals_of
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engineers.reach import apply
 from coevolve.engineers.registry import ENGINEERS, make_engineer
@@ -87,7 +87,7 @@ def main() -> None:
                     if ruled
                     else model_engineer(name, policy, ASKED, SkillLibrary())
                 )
-                said = proposal_of(engineer.propose(view, number)[0])
+                said = proposals_of(engineer.propose(view, number))[0]
                 after = apply(said.patch.value if said.patch else {}, knobs, REACH)
             real = spread(tried(policy, style, after, arguments.tasks, derive(3, number)))
             foreseen = signal(trainee, after) / signal(trainee, knobs)

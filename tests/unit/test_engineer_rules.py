@@ -97,7 +97,10 @@ def test_a_bare_patch_is_a_proposal_of_it():
     [
         (None, "propose returned None; return a list"),
         ("easier", "propose returned 'easier'; return a list"),
-        (Patch(factor="knobs", value={}, hypothesis="fewer"), r"propose returned Patch\(.*; return a list"),
+        (
+            Patch(factor="knobs", value={}, hypothesis="fewer"),
+            r"propose returned Patch\(.*; return a list",
+        ),
         (["easier"], "a list with 'easier'; make it a coevolve.Patch"),
         ([{"factor": "knobs"}], r"a list with \{'factor': 'knobs'\}; make it"),
     ],

@@ -78,6 +78,28 @@ class Somewhere(Sums):
         return found
 
 
+class Within(Sums):
+    """Looks for the right answer anywhere in the answer block."""
+
+    def right(self, data: Data, answer: str) -> bool:
+        return self.answer(data) in answer
+
+
+class Echo(Sums):
+    """Adds up whatever numbers it is told."""
+
+    def question(self, data: Data) -> str:
+        return f"Take 2 or more numbers that sum up to {data['one']}, as {data['other']} friends."
+
+    def answer(self, data: Data) -> str:
+        return f"1, {data['one'] - 1}"
+
+    def right(self, data: Data, answer: str) -> bool:
+        return (
+            sum(int(part) for part in answer.split(",") if part.strip().isdecimal()) == data["one"]
+        )
+
+
 class Moody(Sums):
     """Another verdict at every other time."""
 
@@ -118,6 +140,8 @@ def test_a_good_one_passes() -> None:
         (Constant(), "cheats", "the most frequent solution"),
         (Anything(), "wrong answers", "still pass after something"),
         (Somewhere(), "cheats", "all tasks at once"),
+        (Within(), "cheats", "all tasks in one answer"),
+        (Echo(), "cheats", "the second number of the prompt"),
         (Moody(), "promises", "verifying twice agrees"),
         (Broken(), "tasks", "no board today"),
     ],
@@ -127,6 +151,94 @@ def test_bad_ones_are_found_out(domain: SimpleDomain, name: str, said: str) -> N
     assert aspect.verdict == "unfit", aspect
     assert said in aspect.words
     assert aspect.fix
+
+
+class Stones(SimpleDomain):
+    """A game against somebody: take one to three stones, as the other does; the last one wins."""
+
+    name = "stones"
+    summary = "taking the last stone"
+    space = KnobSpace((Knob("heap", 9, 40, 20, "stones", "mean heap", shown=True),))
+    counts = Counts(sample=20, many=40, split=15, pushed=30)
+    turns = 40
+    tools = ()
+    winner = True
+
+    @property
+    def players(self) -> dict[str, Any]:
+        return {"oracle": self.play}
+
+    def make(self, knobs: Knobs, rng: random.Random) -> Data:
+        heap = 4 * round(knobs["heap"] * rng.uniform(0.5, 1.5) / 4) + 1
+        return {"card": "".join(rng.choices("abcdefgh", k=5)), "heap": heap}
+
+    def question(self, data: Data) -> str:
+        return f"Game {data['card']}: {data['heap']} stones are left."
+
+    def answer(self, data: Data) -> str:
+        return "won"
+
+    def begin(self, task: Any) -> "Play":
+        return Play(self, task)
+
+    def play(self, task: Any, _rng: random.Random, messages: Any) -> str:
+        heard = [one.content for one in messages if one.role == "user" and "left" in one.content]
+        left = int(heard[-1].split()[-4]) if heard else task.data["heap"]
+        return f"<answer>{left % 4 or 1 if self.winner else 0}</answer>"
+
+
+class Play:
+    def __init__(self, domain: Stones, task: Any) -> None:
+        self.domain, self.task = domain, task
+        self.left, self.won = task.data["heap"], False
+
+    def reply(self, text: str) -> str | None:
+        said = tagged(text)
+        if said not in ("1", "2", "3") or int(said) > self.left:
+            return None
+        self.left -= int(said)
+        self.won = self.left == 0
+        if self.won or self.left <= 3:
+            return None
+        self.left -= random.Random(self.left).randint(1, 3)
+        return f"Now {self.left} stones are left."
+
+    def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+        said = f"<answer>{'won' if self.won else 'lost'}</answer>"
+        return self.domain.verify(self.task, said, tokens)
+
+
+def test_a_game_without_a_single_right_answer_is_played() -> None:
+    aspects = found(Stones())
+    assert {name: one.verdict for name, one in aspects.items()} == dict.fromkeys(
+        ("promises", "solutions", "cheats", "speed"), "fit"
+    ), aspects
+    played = aspects["promises"].figures["checks"]
+    said = {one["name"]: one["message"] for one in played}
+    assert said["the oracle earns full reward"] == "20 games that its player `oracle` wins"
+    assert int(said["episodes come to a verdict"].split()[-2]) > 3
+
+
+def test_a_player_who_loses_and_a_game_that_a_word_wins_are_found_out() -> None:
+    class Loser(Stones):
+        winner = False
+
+    aspects = found(Loser())
+    assert aspects["promises"].verdict == "unfit"
+    assert "an episode that the oracle plays ends with wrong" in aspects["promises"].words
+
+    class Gift(Play):
+        def reply(self, text: str) -> str | None:
+            self.won = self.won or tagged(text) == "1"
+            return super().reply(text) if tagged(text) != "1" else None
+
+    class Given(Stones):
+        def begin(self, task: Any) -> Play:
+            return Gift(self, task)
+
+    aspects = found(Given())
+    assert aspects["cheats"].verdict == "unfit"
+    assert "always 1" in aspects["cheats"].words
 
 
 def test_where_solutions_are_not_told_the_rest_is_asked() -> None:
@@ -187,7 +299,7 @@ def test_scripts_can_be_tried() -> None:
 
 def test_slow_verdicts_are_asked_for_fewer_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Asked, "judged_per_s", 2.0)
-    asked = Asked(Sums(), [], [], 0)
+    asked = Asked(Sums(), [], [], game=False, seed=0)
     aspect = copies(asked)
     assert aspect.words.endswith("n 8")
     assert aspect.verdict == "fit"

@@ -24,7 +24,7 @@ COMMANDS = (
 """In the order of the help. Each is a module of this package that has a function of the same name,
 or an `app` of several."""
 
-CONTINUES = {"run", "evolve", "resume", "compare", "final", "train"}
+CONTINUES = {"run", "evolve", "resume", "compare", "final", "train", "small-policy"}
 """Commands that go on, after a kill, from where they were."""
 KEEPS = {"evaluate", "null"}
 """The same, where a folder is named that keeps what they have."""

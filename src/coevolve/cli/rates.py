@@ -90,7 +90,8 @@ def print_tables(found: TaskList, results: dict[str, Measured]) -> None:
     out.print(table)
     different = len({task.id for task in found.tasks})
     if different < len(found.tasks):
-        out.print(f"{different:,} different tasks: there are no more in this split", **PLAIN)
+        again = len(found.tasks) - different
+        out.print(f"{different:,} different tasks; {again:,} were drawn once more", **PLAIN)
     for name, changes in apart(results).items():
         words = "; ".join(
             f"{metric} {points(one.mean)} points [{points(one.low)}, {points(one.high)}]"

@@ -1,6 +1,7 @@
 """`coevolve small-policy`: a tiny model for any domain, made on a CPU within minutes."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -54,10 +55,10 @@ def small_policy(
         "domain": domain, "policy": SMALL, "style": style,
         "small": {"knobs": dict(knobs), "steps": steps, "seed": seed},
     })  # fmt: skip
+    tasks = list(chosen.generate(knobs, ASKED, seed, Split.DEV))  # refused before it is taught
     with display() as show:
         policy = with_small(plan, chosen, runs, get_engine(plan.engine), show, notes.print).policy
     how = choice.Settings(1, None, MOST_TOKENS, seed, style, "")
-    tasks = list(chosen.generate(knobs, ASKED, seed, Split.DEV))
     with choice.opened(policy, chosen, how) as (asked, taught):
         made = attempts(chosen, asked, tasks, how.sampling(False), style=taught)
         (found,) = tally(progress(made, len(tasks), "dev tasks")).by(())
@@ -71,8 +72,14 @@ def small_policy(
         **PLAIN,
     )
     if rate.value < RARELY:
-        out.print("too little to learn from by trial: more --steps, or easier tasks (-k)", **PLAIN)
+        out.print(
+            "that is too little to go on from by trial: show it more different tasks, easier ones "
+            "(-k), or more --steps",
+            **PLAIN,
+        )
     elif rate.value > NEARLY:
         out.print("little is left to learn: take harder tasks (-k) in training", **PLAIN)
-    out.print(f"train it: coevolve train grpo -d '{domain}' -p {policy}", **PLAIN)
-    out.print(f"let an engineer steer: coevolve run -d '{domain}' -p {policy} -e aim", **PLAIN)
+    with_policy = f"-d {shlex.quote(domain)} -p {shlex.quote(policy)}"
+    same = "".join(f" -k {shlex.quote(word)}" for word in knob or [])
+    out.print(f"train it: coevolve train grpo {with_policy}{same}", **PLAIN)
+    out.print(f"let an engineer steer: coevolve run {with_policy} -e aim", **PLAIN)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -199,7 +200,7 @@ def train(
     if as_json:
         print(result.model_dump_json())
     else:
-        show_result(stage, result, domain)
+        show_result(stage, result, domain, knob or [])
 
 
 def check_workers(
@@ -388,11 +389,11 @@ def asking(stage: "Stage", domain: str) -> str:
     from coevolve.policies.models import style_for
 
     style = style_for(domain, stage.style)
-    named = f" -d {domain}" if domain != DOMAIN else ""
+    named = f" -d {shlex.quote(domain)}" if domain != DOMAIN else ""
     return f"{named} --style {style}" if style else named
 
 
-def show_result(stage: "Stage", result: "Result", domain: str) -> None:
+def show_result(stage: "Stage", result: "Result", domain: str, knobs: list[str]) -> None:
     """What came of the stage, in words, and what to do next."""
     from coevolve.cli.show import PLAIN, clock, notes, out
     from coevolve.engines.stage import learned, read_steps
@@ -409,8 +410,9 @@ def show_result(stage: "Stage", result: "Result", domain: str) -> None:
     facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
     out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
     out.print(f"policy: {result.policy}   ({clock(result.seconds)})", **PLAIN)
+    same = "".join(f" -k {shlex.quote(knob)}" for knob in knobs)
     out.print(
-        f"next: coevolve evaluate --policy {result.policy}{asking(stage, domain)} --split dev "
-        "--count 300",
+        f"next: coevolve evaluate -p {shlex.quote(result.policy)}{asking(stage, domain)} "
+        f"--split dev --count 300{same}",
         **PLAIN,
     )

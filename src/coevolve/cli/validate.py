@@ -76,6 +76,9 @@ def validate(
     if train and not policy:
         raise UserError("--train needs --policy: a model with weights")
     chosen = get_domain(domain)
+    if policy:
+        choice.check_policy(chosen, policy)
+    choice.check_style(chosen, style)
     aspects: list[Aspect] = []
 
     def tell(aspect: "Aspect") -> None:

@@ -7,7 +7,7 @@ It ships with the package so that anybody's domain can be held to it: `coevolve 
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from operator import contains
@@ -20,7 +20,7 @@ from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
 from coevolve.domains.knobs import Knob, Knobs
-from coevolve.domains.turns import TurnDomain, has_turns, played, players, turn_limit
+from coevolve.domains.turns import TurnDomain, has_turns, is_game, played, players, turn_limit
 
 PACKAGE = Path(__file__).parents[1]
 GARBAGE = (
@@ -169,11 +169,14 @@ def disjoint_splits(domain: Domain, seed: int) -> str:
 
 
 def oracle(domain: Domain, tasks: list[Task]) -> str:
+    if has_turns(domain) and is_game(domain, tasks):
+        return f"{len([won(domain, task) for task in tasks])} games that its player `oracle` wins"
     given = {domain.oracle(task) for task in tasks}
     expect(
         len(given) > 1,
         f"all {len(tasks)} tasks have the same solution, {min(given)!r:.60}: a policy that always "
-        "says that is always right",
+        "says that is always right. Where no single answer wins, name a scripted player `oracle` "
+        "in `players`",
     )
     for task in tasks:
         for style in domain.styles:
@@ -281,19 +284,22 @@ def episodes(domain: Domain, tasks: list[Task]) -> str:
         f"it has `begin`, but tools = {tools!r}: name the methods of an episode that a policy may "
         "call, or () where it speaks in plain text",
     )
-    for task in tasks[:3] if not domain.tools else ():
-        won(domain, task)
     few, others = tasks[:3], tasks[1:4]
     took = [
         repeated(domain, task, text)
         for task, other in zip(few, others, strict=False)
         for text in ("0", domain.oracle(other), domain.oracle(task))
     ]
+    for task in few if not domain.tools else ():
+        said = won(domain, task)
+        took.append(len(said))
+        took += [repeated(domain, task, GARBAGE[0], said[:turn]) for turn in range(1, len(said))]
     return f"{len(took)} episodes of up to {max(took, default=0)} turns"
 
 
-def won(domain: TurnDomain, task: Task) -> None:
-    """An episode that the oracle plays: the player of that name, or its answer at every turn."""
+def won(domain: TurnDomain, task: Task) -> list[str]:
+    """What is said in an episode that the oracle plays: the player of that name, or its answer at
+    every turn."""
     player, rng = players(domain).get("oracle"), random.Random(derive(0, task.id))
     episode = domain.begin(task)
 
@@ -308,17 +314,19 @@ def won(domain: TurnDomain, task: Task) -> None:
         f"and reward {found.reward:g}, not {domain.full_reward:g}. Where no single answer wins, "
         "name a scripted player `oracle` in `players`",
     )
+    return [one.text for one in said]
 
 
-def repeated(domain: TurnDomain, task: Task, text: str) -> int:
-    """Turns until an episode is over in which the same is said again and again."""
+def repeated(domain: TurnDomain, task: Task, text: str, first: Sequence[str] = ()) -> int:
+    """Turns until an episode is over in which the same is said again and again, after a good
+    beginning."""
     episode, limit = domain.begin(task), turn_limit(domain, task)
     for name in domain.tools:
         expect(callable(getattr(episode, name, None)), f"its episodes have no tool '{name}'")
     turns = 0
     heard: str | None = ""
     while turns < limit and heard is not None:
-        turns, heard = turns + 1, episode.reply(text)
+        turns, heard = turns + 1, episode.reply(first[turns] if turns < len(first) else text)
         wanted = heard is None or isinstance(heard, str)
         expect(wanted, f"`reply` gave {heard!r:.60}: text, or None at the end")
     found = episode.outcome(text)

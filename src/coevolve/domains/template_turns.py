@@ -70,7 +70,9 @@ class TemplateDomain(SimpleDomain):
         return f"Card {data['card']} has a number from 1 to {data['high']}: find it."
 
     def answer(self, data: Data) -> str:
-        """What ends the attempt well; shown to nobody."""
+        """What ends the attempt well; shown to nobody. Where no single answer does, as in a game
+        against somebody, say the same word for all tasks, such as "won", and have `outcome` give
+        `verify` that word, in tags, for an attempt that won."""
         return str(data["secret"])
 
     def begin(self, task: Task) -> Search:

@@ -6,7 +6,7 @@ before their turn.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple, Protocol, TypeGuard
 
@@ -114,6 +114,14 @@ def played(
         if reply is not None:
             messages = (*messages, Message(role="user", content=reply))
     return said
+
+
+def is_game(domain: Domain, tasks: Sequence[Task]) -> bool:
+    """Whether no single answer wins: the scripted player `oracle` does, and the solutions of all
+    tasks are the same word."""
+    if not has_turns(domain) or "oracle" not in players(domain):
+        return False
+    return len({domain.oracle(task) for task in tasks}) == 1
 
 
 def of_text(domain: Domain) -> Domain:

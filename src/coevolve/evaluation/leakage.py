@@ -10,12 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from coevolve.core.errors import UserError
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
 from coevolve.domains.check import counts_of
 from coevolve.domains.knobs import Knobs
+from coevolve.domains.turns import is_game
 from coevolve.evaluation.statistics import Rate, wilson
 
 MOST = 0.02
@@ -59,6 +61,8 @@ def leakage(
     looked = TRAIN * counts.many
     count = min(looked, most_train or looked)
     train = list(domain.generate(knobs, count, derive(seed, "copied"), Split.TRAIN, workers))
+    if is_game(domain, train):
+        raise UserError(f"no single answer wins in '{domain.name}', so none can be copied")
     near = look_alikes(domain, train)
     held_out = HELD_OUT * counts.split
     count = min(held_out, most or held_out)

@@ -71,6 +71,6 @@ def teach(
         say(
             f"beware: there are {different:,} different tasks, so it sees each about "
             f"{len(tasks) // different} times and may learn them by heart: give it more of them, "
-            "or fewer steps (small.steps)"
+            "or fewer steps"
         )
     engine.train(stage, tasks, observe)

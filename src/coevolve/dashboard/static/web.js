@@ -151,6 +151,11 @@
     "?": function () { document.getElementById("keys").showModal(); },
   };
   document.addEventListener("keydown", function (event) {
+    if (event.target.id === "search" && (event.key === "Enter" || event.key === "Escape")) {
+      event.target.blur(); /* the keys are for the page again */
+      if (event.key === "Enter") step(0);
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
     if (document.getElementById("keys").open) return;
     if (/^[1-5]$/.test(event.key)) { follow(".tabs a", Number(event.key) - 1); return; }
