@@ -72,11 +72,8 @@ class Gain(NamedTuple):
 
     @property
     def words(self) -> str:
-        each = self.each
-        return (
-            f"{points(each.mean)} points per version [{points(each.low)}, {points(each.high)}] "
-            f"({several(self.versions, 'version')}, n {each.n})"
-        )
+        each = f", {points(self.each.mean)} for each" if self.versions > 1 else ""
+        return f"{change_words(self.total)}, in {several(self.versions, 'version')}{each}"
 
 
 class Helped(NamedTuple):
@@ -136,8 +133,9 @@ def nothing_judged(counts: dict[str, int]) -> Told:
     if counts["trained"]:
         words = "Not known yet: no version with a proposed change has been judged."
         return "unknown", "nothing judged", words
+    unusable = "could be used" if counts["unusable"] == counts["made"] else "was trained"
     words = (
-        f"No evidence that they did: of {several(counts['made'], 'proposal')} none was trained, so "
+        f"No evidence that they did: of {several(counts['made'], 'proposal')} none {unusable}, so "
         "that whatever was gained is training's."
     )
     return "unclear", "nothing trained", words

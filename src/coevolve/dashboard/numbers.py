@@ -33,6 +33,8 @@ def both_words(rates: Sequence[tuple[str, Rate | None]]) -> str:
 
 
 def change_words(change: Difference) -> str:
+    if change.same:
+        return change.words
     return (
         f"{points(change.mean)} points [{points(change.low)}, {points(change.high)}], n {change.n}"
     )

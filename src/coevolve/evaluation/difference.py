@@ -30,7 +30,14 @@ class Difference(Value):
     n: int
 
     @property
+    def same(self) -> bool:
+        """Whether no task differs: its interval has no width then, which is no certainty."""
+        return self.n > 0 and self.mean == self.low == self.high == 0
+
+    @property
     def words(self) -> str:
+        if self.same:
+            return f"no task differs, n {self.n}"
         return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}], n {self.n}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
+from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Value
 from coevolve.harness.budget import Amount, Budget
@@ -311,7 +312,14 @@ class Source(NamedTuple):
 def load_plan(word: str | Path, changes: Mapping[str, Any] | None = None) -> Plan:
     """A preset by name, or a TOML file; errors name the field, the value and what is expected."""
     path = plan_file(word)
-    return make_plan(merged(written_in(path, changes or {}), changes or {}), str(path))
+    written = written_in(path, changes or {})
+    if not changes:
+        return make_plan(written, str(path))
+    try:
+        return make_plan(merged(written, changes), "command line")
+    except UserError:
+        make_plan(written, str(path))  # what is wrong in the file is told of the file
+        raise
 
 
 def written_in(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
