@@ -12,7 +12,13 @@ from coevolve.core.errors import UserError
 from coevolve.dashboard.web.pages.compare import compared
 from coevolve.engineers.context import VARIANTS
 from coevolve.harness.budget import Spent
-from coevolve.harness.comparison import SHIPPED, expected, load_comparison, make_comparison
+from coevolve.harness.comparison import (
+    SHIPPED,
+    expected,
+    load_comparison,
+    make_comparison,
+    unpaid,
+)
 from coevolve.harness.plan import make_plan
 from coevolve.loop.create import check
 from coevolve.loop.train import equal
@@ -106,6 +112,13 @@ def test_probes_are_paid_for_by_training() -> None:
     assert (paid.tokens, paid.steps) == (600, limited.recipe.steps)
 
 
+def test_probes_that_training_cannot_pay_for_are_told_before() -> None:
+    short = {**comparison().plan, "recipe": {"steps": 1, "tasks": 2, "group": 2}}
+    words = unpaid(comparison(plan={**short, "backtest": {"tasks": 64, "samples": 8}}))
+    assert words.startswith("no fair comparison: frontier may draw more to try changes")
+    assert unpaid(comparison(plan={**short, "recipe": {"steps": 100, "tasks": 8}})) == ""
+
+
 def test_expected_rollouts() -> None:
     untrained, fixed, other, *_ = comparison().jobs()
     assert expected(untrained) == (0, 0, 40)
@@ -121,6 +134,7 @@ def test_expected_rollouts() -> None:
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_shipped_comparisons_are_valid(name: str) -> None:
     found = load_comparison(name, {})
+    assert unpaid(found) == ""
     assert found.name == name
     assert found.reference == "fixed"
     for job in found.jobs():

@@ -89,7 +89,7 @@ def compare(
     from coevolve.cli.comparison_table import FILE, begin, report, show_plan, show_shipped
     from coevolve.cli.run import need_ray
     from coevolve.cli.show import PLAIN, clock, notes
-    from coevolve.harness.comparison import load_comparison
+    from coevolve.harness.comparison import load_comparison, unpaid
 
     if list_all:
         show_shipped(as_json)
@@ -111,6 +111,8 @@ def compare(
     command = shlex.join(["coevolve", *sys.argv[1:]])
     if not ray and not (folder / FILE).exists():
         tell_needs(chosen, folder)
+    if not (folder / FILE).exists() and (line := unpaid(chosen)):
+        notes.print(f"beware: {line}", **PLAIN)
     begin(chosen, folder, command)
 
     def say(line: str, seconds_left: float | None) -> None:

@@ -22,6 +22,7 @@ from coevolve.harness.comparison import (
     Comparison,
     expected,
     load_comparison,
+    unpaid,
 )
 from coevolve.store.payload import flat
 
@@ -66,6 +67,8 @@ def show_plan(comparison: Comparison, as_json: bool) -> None:
         engineers = ", ".join(job.plan.engineers) if job.trains else "-"
         shown.add_row(arm, engineers, words, *(f"{count:,}" for count in counts))
     out.print(shown)
+    if line := unpaid(comparison):
+        out.print(f"beware: {line}", **PLAIN)
 
 
 def begin(comparison: Comparison, folder: Path, command: str) -> None:

@@ -141,6 +141,24 @@ def expected(job: Job) -> Expected:
     return Expected(train, probes(plan), tasks * target.samples)
 
 
+def unpaid(comparison: Comparison) -> str:
+    """Which arms may draw more to try changes than their later versions train on, so that it cannot
+    be taken off training; empty where none may."""
+    found = {}
+    for job in comparison.jobs():
+        counts, versions = expected(job), job.plan.versions
+        if counts.probe > counts.train * (versions - 1) / versions:
+            found[job.arm] = counts
+    if not found:
+        return ""
+    arm, counts = max(found.items(), key=lambda item: item[1].probe)
+    return (
+        f"no fair comparison: {', '.join(found)} may draw more to try changes than is taken off "
+        f"their training ({arm}: up to {counts.probe:,} rollouts, and {counts.train:,} trained "
+        "on); train for more steps, or lower backtest.tasks"
+    )
+
+
 def probes(plan: Plan) -> int:
     """What engineers may have tried before versions are trained, and what is explored for them."""
     rule, recipe = plan.backtest, plan.recipe

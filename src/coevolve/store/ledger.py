@@ -54,8 +54,7 @@ class Ledger:
         file = folder / "ledger.db"
         try:
             if not file.is_file():
-                stage = (folder / "stage.json").is_file()
-                fix = "it is a stage: repeat its `coevolve train`" if stage else "check the name"
+                fix = instead_of(folder)
                 raise LedgerError(f"there is no run in {folder}: {file} is missing; {fix}")
         except OSError as error:
             raise LedgerError(f"cannot read {file}: {error.strerror}; give access to it") from error
@@ -135,7 +134,7 @@ class Ledger:
         """Record why a run broke off; one that waits for an answer just goes on waiting."""
         if self.state() != "waiting":
             by_hand = isinstance(error, KeyboardInterrupt | SystemExit)
-            text = f"{type(error).__name__}: {error}".rstrip(": ")
+            text = "interrupted" if by_hand else f"{type(error).__name__}: {error}".rstrip(": ")
             place, phase = events.place(self._database)
             facts: dict[str, Any] = {"error": text}
             if self._working is not None:
@@ -346,3 +345,13 @@ class Ledger:
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def instead_of(folder: Path) -> str:
+    """What to do about a folder that is no run."""
+    if (folder / "stage.json").is_file():
+        return "it is a stage: repeat its `coevolve train`"
+    for below in ("*/ledger.db", "*/*/ledger.db"):  # a folder of runs; a comparison
+        if found := min(folder.glob(below), default=None):
+            return f"name one of those in it, such as {found.parent}"
+    return "check the name"

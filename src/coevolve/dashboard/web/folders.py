@@ -36,7 +36,10 @@ class Folders:
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
-            raise UserError(f"{root} is not a folder; name the one that holds your runs")
+            raise UserError(
+                f"{root} is not a folder; name the one that holds your runs, or make a first one: "
+                "coevolve run"
+            )
         self.root = root.resolve()
         self._turn = Lock()
         self._listed: tuple[float, dict[str, RunFolder], dict[str, Path]] = (0.0, {}, {})
