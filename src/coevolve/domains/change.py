@@ -76,7 +76,7 @@ def start_words(knobs: Knobs) -> str:
     own = [knob for knob in knobs.in_use() if knobs[knob.name] != knob.default]
     told = [at(knob, knobs[knob.name]) for knob in own[:FIRST]]
     told += [f"and {len(own) - FIRST} more"] if len(own) > FIRST else []
-    return ", ".join(told) or "as by default"
+    return ", ".join(told) or "the usual ones of the domain"
 
 
 def at(knob: Knob, value: float) -> str:

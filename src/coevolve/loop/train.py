@@ -90,7 +90,7 @@ def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | Non
         version, space = run.lineage.versions[number], run.gauge.domain.space
         words = version_words(version, run.lineage.harness(version.parent), space)
         what = f"{version.author} changed: {words}" if version.patch else words
-        run.say(f"version {number}: training; {what}")
+        run.say(f"version {number}: training; {what}{shortened(jobs[run.paths.version(number)])}")
         if twins:
             run.say(f"and again from other seeds, to see what chance does: {len(twins)} times")
         do(run.work, jobs)
@@ -100,6 +100,14 @@ def train(run: Run, versions: Sequence[Version], twins: Mapping[Path, Job] | Non
         place = version_place(one.number)
         run.phase(place, "train", lambda one=one: trained(one.number))  # type: ignore[misc]
         run.phase(place, "dev", lambda one=one: done(run, one.number).dev)  # type: ignore[misc]
+
+
+def shortened(job: Job) -> str:
+    """How much training trying changes has cost a version, in words."""
+    whole, left = equal(job.plan, job.harness.recipe, NOTHING).steps, job.recipe.steps
+    if left >= whole or not job.paid.rollouts or not job.number:
+        return ""
+    return f"; {left} steps of {whole}: {job.paid.rollouts:,} rollouts went to trying changes"
 
 
 @cache
