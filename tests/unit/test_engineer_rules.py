@@ -90,6 +90,7 @@ def test_a_bare_patch_is_a_proposal_of_it():
     said = change_knobs({"hints": 3}, "fewer hints")
     assert proposals_of([said]) == [said]
     assert proposals_of((said.patch,)) == [said]
+    assert proposals_of(iter([said.patch])) == [said]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ pytest.importorskip("trl", reason="training needs the extra `train`")
 pytest.importorskip("fsspec", reason="needs the extra `cluster`")
 
 from pydantic import ValidationError
+from training import stage
 
 from coevolve.core.errors import EngineError, UserError
 from coevolve.engines.trl.folder import COMPLETE, StageFolder
 from coevolve.engines.trl.mirror import Mirror, check_storage
+from coevolve.engines.trl.span import trainer_of
 from coevolve.harness.rules import ClusterRule
 
 
@@ -74,6 +76,15 @@ def test_a_stage_goes_on_where_its_checkpoints_are(tmp_path: Path) -> None:
     here = StageFolder(tmp_path / "here")
     here.checkpoints.mkdir(parents=True)
     assert here.place("s3://bucket/team") == ""
+
+
+def test_an_address_that_is_refused_is_not_kept(tmp_path: Path) -> None:
+    folder = StageFolder(tmp_path)
+    wrong = ClusterRule(workers=2, checkpoints="nosuch://bucket")
+    with pytest.raises(UserError, match="Protocol not known: nosuch"):
+        trainer_of(stage(tmp_path, cluster=wrong), folder)
+    mended = f"file://{tmp_path}/store"
+    assert folder.place(mended).startswith(mended)
 
 
 def test_a_storage_that_fails_is_told(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ that chooses here draws tasks of the test split; a frozen suite, or a file, may 
 
 import math
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -165,6 +166,11 @@ def check_policy(domain: "Domain", name: str) -> None:
 def check_style(domain: "Domain", style: str) -> None:
     if style:
         lookup("prompt style", style, dict.fromkeys(domain.styles))
+
+
+def as_options(knobs: list[str]) -> str:
+    """The same knobs for a command that is suggested."""
+    return "".join(f" -k {shlex.quote(word)}" for word in knobs)
 
 
 def recipe_fields(words: list[str]) -> dict[str, str]:

@@ -109,9 +109,10 @@ def compare(
     for job in chosen.jobs():
         need_ray(job.plan, ray)
     command = shlex.join(["coevolve", *sys.argv[1:]])
-    if not ray and not (folder / FILE).exists():
+    fresh = not (folder / FILE).exists()
+    if fresh and not ray:
         tell_needs(chosen, folder)
-    if not (folder / FILE).exists() and (line := unpaid(chosen)):
+    if fresh and (line := unpaid(chosen)):
         notes.print(f"beware: {line}", **PLAIN)
     begin(chosen, folder, command)
 

@@ -71,7 +71,7 @@ class Plain:
         from coevolve.engines.stage import doubt
 
         plan = self.of.plan if self.of else None
-        redesigned = plan is not None and plan.engineers != ("fixed",) and "knobs" in plan.factors
+        redesigned = plan is not None and plan.designs and "knobs" in plan.factors
         if words := doubt(progress, redesigned):
             self.say(f"beware: {words}")
 

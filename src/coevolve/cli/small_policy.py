@@ -80,6 +80,6 @@ def small_policy(
     elif rate.value > NEARLY:
         out.print("little is left to learn: take harder tasks (-k) in training", **PLAIN)
     with_policy = f"-d {shlex.quote(domain)} -p {shlex.quote(policy)}"
-    same = "".join(f" -k {shlex.quote(word)}" for word in knob or [])
+    same = choice.as_options(knob or [])
     out.print(f"train it: coevolve train grpo {with_policy}{same}", **PLAIN)
     out.print(f"let an engineer steer: coevolve run {with_policy} -e aim", **PLAIN)

@@ -410,9 +410,8 @@ def show_result(stage: "Stage", result: "Result", domain: str, knobs: list[str])
     facts = {name: float(f"{value:.4g}") for name, value in result.metrics.items()}
     out.print_json(json.dumps({"steps": result.steps, "rollouts": result.rollouts, **facts}))
     out.print(f"policy: {result.policy}   ({clock(result.seconds)})", **PLAIN)
-    same = "".join(f" -k {shlex.quote(knob)}" for knob in knobs)
     out.print(
         f"next: coevolve evaluate -p {shlex.quote(result.policy)}{asking(stage, domain)} "
-        f"--split dev --count 300{same}",
+        f"--split dev --count 300{choice.as_options(knobs)}",
         **PLAIN,
     )

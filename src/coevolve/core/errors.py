@@ -44,3 +44,8 @@ class LedgerError(CoevolveError):
 
 class EvidenceError(CoevolveError):
     """A statement about the evidence was refused, failed, or took more than it may."""
+
+
+def words_of(error: Exception) -> str:
+    """What an error of somebody else's says, or what it is where it says nothing."""
+    return str(error).strip() or repr(error)

@@ -116,7 +116,7 @@ def played(
     return said
 
 
-def is_game(domain: Domain, tasks: Sequence[Task]) -> bool:
+def is_game(domain: Domain, tasks: Sequence[Task]) -> TypeGuard[TurnDomain]:
     """Whether no single answer wins: the scripted player `oracle` does, and the solutions of all
     tasks are the same word."""
     if not has_turns(domain) or "oracle" not in players(domain):

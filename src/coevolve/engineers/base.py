@@ -4,7 +4,7 @@ An engineer sees train and dev evidence only. What it proposes is checked, proje
 trust region, backtested and judged by whoever asked; it never touches verifier or held-out tasks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
@@ -209,7 +209,7 @@ def change_knobs(knobs: Mapping[str, Any], words: str, author: str = "") -> Prop
 
 def proposals_of(said: object) -> list[Proposal]:
     """What an engineer returns, as it is recorded: a bare patch is a proposal of it."""
-    if not isinstance(said, Sequence) or isinstance(said, str):
+    if not isinstance(said, Iterable) or isinstance(said, str | Patch | Proposal):
         raise TypeError(f"propose returned {said!r:.80}; return a list of coevolve.Patch, or []")
     found = []
     for one in said:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coevolve.core.errors import EngineError, UserError
+from coevolve.core.errors import EngineError, UserError, words_of
 
 
 class Mirror:
@@ -66,14 +66,13 @@ class Mirror:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Each storage fails in ways and words of its own."""
+        """Say what failed, and how to go on."""
         try:
             yield
-        except Exception as error:
-            words = str(error).strip() or repr(error)
+        except Exception as error:  # a named capture point: each storage has errors of its own
             raise EngineError(
-                f"cannot keep checkpoints at {self.address}: {words}; the same command goes on "
-                "from the last one that is whole"
+                f"cannot keep checkpoints at {self.address}: {words_of(error)}; the same command "
+                "goes on from the last one that is whole"
             ) from None
 
 
@@ -96,8 +95,7 @@ def check_storage(address: str) -> None:
         storage.makedirs(root, exist_ok=True)
         storage.pipe_file(probe, b"probe")
         storage.rm_file(probe)
-    except Exception as error:
-        words = str(error).strip() or repr(error)
+    except Exception as error:  # a named capture point, as above
         raise UserError(
-            f"cluster.checkpoints = '{address}': nothing can be written there: {words}"
+            f"cluster.checkpoints = '{address}': nothing can be written there: {words_of(error)}"
         ) from None

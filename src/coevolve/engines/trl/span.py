@@ -2,9 +2,8 @@
 
 The workers train as processes of one machine do, with ranks and addresses that Ray hands out.
 Invariant: all that they share is the stage's folder, which every machine sees, and checkpoints,
-which may be at an address. Lost with a worker
-or a machine are the steps since the last checkpoint, from which all begin again: on what is left,
-if that has room, or once machines come back.
+which may be at an address. Lost with a worker or a machine are the steps since the last checkpoint,
+from which all begin again: on what is left, if that has room, or once machines come back.
 """
 
 import os
@@ -21,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 from coevolve.core.environment import own_settings
-from coevolve.core.errors import EngineError, UserError
+from coevolve.core.errors import EngineError, UserError, words_of
 from coevolve.core.seeds import digest
 from coevolve.engines.base import Observe, Result, Stage
 from coevolve.engines.stage import Follower
@@ -111,15 +110,15 @@ class Fit(Thread):
         try:
             self.trainer.fit()
         except Exception as error:  # told by who waits
-            self.error = (str(error).strip() or repr(error)).splitlines()[-1]
+            self.error = words_of(error).splitlines()[-1]
 
 
 def trainer_of(stage: Stage, folder: StageFolder) -> Any:
     """Ray Train's trainer for a stage."""
     rule = stage.cluster
+    if rule.checkpoints:  # before it is written down: a stage that has begun goes on there
+        check_storage(rule.checkpoints)
     place = folder.place(rule.checkpoints)
-    if place:
-        check_storage(place)
     try:
         import ray
 
@@ -161,10 +160,11 @@ def work(config: dict[str, str]) -> None:
 
     from coevolve.engines.trl.engine import TrlEngine
 
-    folder = StageFolder(Path(config["folder"]), mirror_at(config["checkpoints"]))
+    folder = StageFolder(Path(config["folder"]))
     if folder.failure():
         return  # no attempt can mend it: whoever waits for this one tells it
     try:
+        folder = StageFolder(folder.path, mirror_at(config["checkpoints"]))
         stage, tasks = folder.load()
         rollouts = stage.recipe.tasks * (stage.recipe.group if stage.kind == "grpo" else 1)
         processes = sharing(stage.recipe, rollouts, int(os.environ["WORLD_SIZE"]))
