@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("trl", reason="training needs the extra `train`")
 
+import torch
 from training import lake_tasks, stage
 
 from coevolve.core.errors import UserError
@@ -75,14 +76,17 @@ def test_pieces_and_adapters_take_less(tmp_path: Path) -> None:
 
 def test_what_cannot_fit_is_refused_with_the_setting_to_change(tmp_path: Path) -> None:
     seven = SHAPES["3b"]._replace(parameters=7_600_000_000)
-    for changes, hints in (
-        ({}, "set lora = 32, or train on several GPUs"),
-        ({"recipe": {"lora": 32}}, "train on several GPUs"),
-        ({"processes": 2, "sharding": "none"}, "set sharding = full"),
+    fourteen = seven._replace(parameters=14_800_000_000)
+    for shape, changes, hints in (
+        (seven, {}, "set lora = 32, or train on several GPUs"),
+        (fourteen, {"recipe": {"lora": 32}}, "train on several GPUs"),
+        (seven, {"processes": 2, "sharding": "none"}, "set sharding = full"),
     ):
         wanted = stage(tmp_path, **changes)
         with pytest.raises(UserError, match=hints):
-            refuse_misfit(reckon(wanted, seven, 100), wanted, GPU)
+            refuse_misfit(reckon(wanted, shape, 100), wanted, GPU)
+    adapters = stage(tmp_path, recipe={"lora": 32})
+    refuse_misfit(reckon(adapters, seven, 100), adapters, GPU)
     eight = stage(tmp_path, processes=8)
     with pytest.raises(UserError, match=r"loads all weights, 28 GiB .* with, 14, .* has 40; take"):
         refuse_misfit(reckon(eight, seven, 100), eight, GPU._replace(memory=40.0))
@@ -110,8 +114,8 @@ def test_what_is_needed_is_said_in_a_line(tmp_path: Path) -> None:
     wanted = stage(tmp_path, recipe={**recipe, "lora": 32})
     fit = reckon(wanted, SHAPES["3b"], 100)
     line = foreseen(fit, wanted, GPU, trainings=3)
-    assert line.startswith("a step with adapters of rank 32 needs about 21 of 24 GiB of GPU memory")
-    assert "(weights 12, gradients 0.2, optimiser 0.4, " in line
+    assert line.startswith("a step with adapters of rank 32 needs about 11 of 24 GiB of GPU memory")
+    assert "(weights 6.0, gradients 0.2, optimiser 0.4, " in line
     disk = fit.checkpoints + 3 * (fit.policy + fit.rollouts)
     assert f"; checkpoints and rollouts about {disk:.1f} GiB of disk, 100 are free" in line
     elsewhere = foreseen(fit, wanted, GPU._replace(memory=0.0), trainings=3)
@@ -123,6 +127,23 @@ def test_what_is_needed_is_said_in_a_line(tmp_path: Path) -> None:
     line = foreseen(reckon(warm, SHAPES["1.5b"], 0), warm, GPU)
     assert "needs at least 26 of 24 GiB" in line
     assert line.endswith("; this may not fit: lower micro_batch, or set lora = 32")
+
+
+def test_vllm_takes_its_share_of_a_gpu_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fits, "pick_device", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(fits, "gpu_memory", lambda: 80 * 2**30)
+    recipe = {"tasks": 16, "group": 8, "max_tokens": 512, "lora": 32}
+    ours, theirs = (
+        stage(tmp_path, recipe={**recipe, "generator": generator})
+        for generator in ("local", "vllm")
+    )
+    assert room_for(ours).memory == 80
+    assert room_for(theirs).memory == pytest.approx(56)
+    assert reckon(ours, SHAPES["3b"], 100).cache > reckon(theirs, SHAPES["3b"], 100).cache == 0
+    line = foreseen(reckon(theirs, SHAPES["3b"], 100), theirs, room_for(theirs))
+    assert "of 56 GiB of GPU memory that vLLM leaves (weights" in line
 
 
 def test_a_disk_that_is_too_small_is_told(tmp_path: Path) -> None:

@@ -1,13 +1,60 @@
 """The buffers of decoding: what has been read (keys and values) and what has been drawn.
 
 They are changed in place and keep their shape, so that a step on them can be captured once as a
-CUDA graph and replayed.
+CUDA graph and replayed. Whoever needs them in another shape lays them anew: apart, or in a `Space`.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Lay = Callable[[str, Tensor, Sequence[int]], Tensor]
+"""Gives the buffer of a name a shape; the values are at its beginning, and zeros behind them."""
+
+
+def apart(_: str, values: Tensor, shape: Sequence[int]) -> Tensor:
+    """A buffer of its own."""
+    if values.shape == torch.Size(shape):
+        return values
+    return begun(values.new_zeros(tuple(shape)), values)
+
+
+def begun(buffer: Tensor, values: Tensor) -> Tensor:
+    """A buffer with values at the beginning of each dimension."""
+    buffer[tuple(slice(size) for size in values.shape)] = values
+    return buffer
+
+
+class Space:
+    """Where buffers of one name lie at one place, whatever their shape, one after the other.
+
+    Those of a shape are always at the same address, so that a graph finds them there, and all
+    graphs together take no more than the largest.
+    """
+
+    def __init__(self) -> None:
+        self.places: dict[str, Tensor] = {}
+        self.renewed = 0
+        """How often a place became too small: what was captured before is void."""
+
+    @property
+    def held(self) -> int:
+        """Bytes."""
+        return sum(place.nbytes for place in self.places.values())
+
+    def lay(self, name: str, values: Tensor, shape: Sequence[int]) -> Tensor:
+        """The values must not lie here themselves."""
+        size = torch.Size(shape).numel()
+        place = self.places.get(name)
+        if place is None or len(place) < size or place.dtype != values.dtype:
+            del place
+            self.places.pop(name, None)
+            self.places[name] = values.new_empty(size)
+            self.renewed += 1
+        buffer = self.places[name][:size].view(tuple(shape))
+        return begun(buffer if values.shape == buffer.shape else buffer.zero_(), values)
 
 
 class Memory:
@@ -25,10 +72,8 @@ class Memory:
     def update(self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any) -> Any:
         """Called by every attention layer: store what is new, return what it may look at."""
         if self.at is None:
-            for buffers, new in ((self.keys, key), (self.values, value)):
-                buffer = new.new_zeros((*new.shape[:2], self.length, new.shape[3]))
-                buffer[:, :, : new.shape[2]] = new
-                buffers.append(buffer)
+            self.keys.append(key)
+            self.values.append(value)
             return key, value
         keys, values = self.keys[layer], self.values[layer]
         keys.index_copy_(2, self.at, key)
@@ -39,31 +84,17 @@ class Memory:
         """Part of the cache protocol; positions and masks are always given explicitly."""
         return 0
 
-    def take(self, rows: Tensor) -> None:
-        """Keep, repeat or reorder rows."""
-        self.keys = [buffer.index_select(0, rows) for buffer in self.keys]
-        self.values = [buffer.index_select(0, rows) for buffer in self.values]
-
-    def grown(self, length: int) -> "Memory":
-        """The same in longer buffers."""
+    def moved(self, rows: Tensor, filled: int, length: int, lay: Lay) -> "Memory":
+        """Some of the rows, of which so much is filled, in buffers so long. They are given up here
+        layer by layer, so that there is hardly ever more than one copy."""
         other = Memory(length)
-        room = (0, 0, 0, length - self.length)
-        other.keys = [torch.nn.functional.pad(buffer, room) for buffer in self.keys]
-        other.values = [torch.nn.functional.pad(buffer, room) for buffer in self.values]
+        for kind in ("keys", "values"):
+            ours, theirs = getattr(self, kind), getattr(other, kind)
+            while ours:
+                kept = ours.pop(0)[:, :, :filled].index_select(0, rows)
+                shape = (*kept.shape[:2], length, kept.shape[3])
+                theirs.append(lay(f"{kind} {len(theirs)}", kept, shape))
         return other
-
-    def like(self, rows: int) -> "Memory":
-        """Empty buffers of the same shape but for the number of rows."""
-        other = Memory(self.length)
-        other.keys = [buffer.new_zeros((rows, *buffer.shape[1:])) for buffer in self.keys]
-        other.values = [buffer.new_zeros((rows, *buffer.shape[1:])) for buffer in self.values]
-        return other
-
-    def copy_from(self, other: "Memory", rows: Tensor) -> None:
-        """Overwrite in place."""
-        theirs = other.keys + other.values
-        for buffer, source in zip(self.keys + self.values, theirs, strict=True):
-            torch.index_select(source, 0, rows, out=buffer)
 
 
 class State:
@@ -72,6 +103,7 @@ class State:
     BY_ROW = (
         "row", "token", "position", "mask", "ended", "uniforms", "tokens", "logprobs", "entropies",
     )  # fmt: skip
+    FOR_ALL = ("step", "at", "heat")
 
     def __init__(self, rows: int, room: int, length: int, device: torch.device) -> None:
         def zeros(*shape: int, dtype: torch.dtype = torch.long) -> Tensor:
@@ -94,28 +126,20 @@ class State:
         """Tokens drawn so far."""
         self.at = zeros(1)
         """Where in the memory the last drawn token goes."""
+        self.heat = zeros(1, dtype=torch.float32)
+        """What logits are divided by."""
 
-    def taken(self, rows: Tensor) -> "State":
-        """Some of the rows, apart from these."""
+    def moved(self, rows: Tensor, length: int, lay: Lay) -> "State":
+        """Some of the rows, beside a memory so long."""
         other = object.__new__(State)
         for name in self.BY_ROW:
-            setattr(other, name, getattr(self, name).index_select(0, rows))
-        other.step, other.at = self.step, self.at
+            kept = getattr(self, name).index_select(0, rows)
+            shape = (*kept.shape[:-1], length) if name == "mask" else kept.shape
+            setattr(other, name, lay(name, kept, shape))
+        for name in self.FOR_ALL:
+            kept = getattr(self, name).clone()
+            setattr(other, name, lay(name, kept, kept.shape))
         return other
-
-    def grown(self, length: int) -> "State":
-        """The same beside a longer memory."""
-        other = self.taken(torch.arange(len(self.row), device=self.row.device))
-        other.mask = torch.nn.functional.pad(self.mask, (0, length - self.mask.shape[-1]))
-        other.step, other.at = self.step.clone(), self.at.clone()
-        return other
-
-    def copy_from(self, other: "State", rows: Tensor) -> None:
-        """Overwrite in place with some of another's rows."""
-        for name in self.BY_ROW:
-            torch.index_select(getattr(other, name), 0, rows, out=getattr(self, name))
-        self.step.copy_(other.step)
-        self.at.copy_(other.at)
 
     def send(self, home: "State") -> None:
         """Write what was drawn back to where the rows came from."""

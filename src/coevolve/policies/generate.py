@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from coevolve.policies.attention import Masks, sharing, undrawable
-from coevolve.policies.buffers import Memory, State
+from coevolve.policies.buffers import Memory, Space, State, apart
 
 ROUND = 64
 """Buffers are a multiple of so many tokens long, so that few lengths need a graph of their own."""
 STRIDE = 512
-"""Room for answers is made for so many tokens first, and doubled when it is full."""
+"""Room for answers is made for so many tokens first, and for twice as many when it is full."""
 CHECK_EVERY = 8
 """Steps of a graph between looks at which rows have ended: each look waits for the GPU."""
 CACHE_SHARE = 0.3
@@ -67,12 +67,15 @@ class Draw(NamedTuple):
     """The rows' numbers in the call."""
 
 
-class Graph(NamedTuple):
-    """Buffers for so many rows, and the decoding steps captured on them by how far they look."""
+class Place(NamedTuple):
+    """Where decoding is."""
 
     state: State
     memory: Memory
-    captured: dict[int, Any]
+    filled: int
+    """Tokens in the memory: prompts, and what was drawn but for the last token."""
+    rows: Tensor
+    """Of the memory, for the rows of the state."""
 
 
 class Generator:
@@ -88,7 +91,12 @@ class Generator:
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """What forward passes run in."""
         self.masks = Masks(model)
-        self.graphs: dict[tuple[int, int, int, float], Graph] = {}
+        self.space = Space()
+        """Where graphs find their buffers."""
+        self.graphs: dict[tuple[int, ...], Callable[[], Any]] = {}
+        """Captured steps by the shapes of their buffers and how far they look."""
+        self.scratch: Any = None
+        """Memory for what is computed within a step: as no two run at a time, all share it."""
         # GPT-Neo counts its windows from the end of what it is shown, which graphs round up.
         self.capturing = self.device.type == "cuda" and model.config.model_type != "gpt_neo"
 
@@ -123,11 +131,12 @@ class Generator:
         config = self.model.config.get_text_config()
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        row: int = 2 * 4 * config.num_hidden_layers * heads * size * _rounded(length)
+        row: int = 2 * 4 * config.num_hidden_layers * heads * size * rounded(length)
         if self.device.type != "cuda":
             return max(1, min(256, CPU_BYTES // row))
         free = torch.cuda.mem_get_info(self.device)[0]
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        free += self.space.held
         return 1 << max(3, min(11, int(CACHE_SHARE * (free + unused) / row).bit_length() - 1))
 
     def run(self, prompts: list[tuple[int, ...]], seeds: list[int], draw: Draw) -> State:
@@ -136,22 +145,22 @@ class Generator:
         source = torch.tensor([places[prompt] for prompt in prompts], device=self.device)
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
         width = int(lengths.max())
-        memory = Memory(_rounded(width + min(draw.max_tokens, STRIDE)))
+        memory = Memory(width)
         logits = self.read(list(places), width, memory)
-        memory.take(source)
-        state = State(len(prompts), _rounded(draw.max_tokens), memory.length, self.device)
+        state = State(len(prompts), rounded(draw.max_tokens), width, self.device)
         state.row.copy_(torch.arange(len(prompts)))
         state.position.copy_(lengths[:, None] - 1)
         shown = torch.arange(width, device=self.device) >= width - lengths[:, None]
-        state.mask[..., :width] = shown[:, None, None]
+        state.mask.copy_(shown[:, None, None])
         state.at.fill_(width)
+        state.heat.fill_(draw.temperature or 1.0)
         drawn = [
             np.random.Generator(np.random.Philox(seed)).random(draw.max_tokens, np.float32)
             for seed in seeds
         ]
         state.uniforms[:, : draw.max_tokens] = torch.from_numpy(np.stack(drawn))
         self.choose(state, logits.index_select(0, source), draw)
-        return self.finish(state, memory, width, draw)
+        return self.finish(Place(state, memory, width, source), draw)
 
     def read(self, prompts: list[tuple[int, ...]], width: int, memory: Memory) -> Tensor:
         """Put the prompts into the memory; returns the logits after each."""
@@ -174,96 +183,91 @@ class Generator:
         except (AttributeError, IndexError, TypeError, ValueError) as error:  # of the model's code
             raise undrawable(self.model, f"{type(error).__name__}: {error}") from error
 
-    def finish(self, state: State, memory: Memory, width: int, draw: Draw) -> State:
+    def finish(self, place: Place, draw: Draw) -> State:
         """Decode until every row has ended or is full; returns all rows in their first order."""
-        capturing = self.capturing and draw.rule is None
-        home, step = state, 1
-        graph: Graph | None = None
+        home, width, step = place.state, place.filled, 1
         while step < draw.max_tokens:
-            alive = (~state.ended).nonzero()[:, 0]
+            alive = (~place.state.ended).nonzero()[:, 0]
             if not len(alive):
                 break
-            if memory.length < min(width + step + CHECK_EVERY, width + draw.max_tokens):
-                state.send(home)
-                memory = memory.grown(2 * memory.length)
-                state, graph = state.grown(memory.length), None
-            if graph is not None:
-                fewer = _graph_rows(len(alive)) < len(state.ended)
+            capturing = self.capturing and draw.rule is None
+            full = place.memory.length < width + min(step + CHECK_EVERY, draw.max_tokens)
+            if capturing:
+                fewer = graph_rows(len(alive)) < len(place.state.ended)
             else:
-                fewer = capturing or len(alive) <= 0.75 * len(state.ended)
-            if fewer:
-                state.send(home)
-                reach = width + step + CHECK_EVERY
-                graph = self.moved(state, memory, alive, draw, reach) if capturing else None
-                if graph is not None:
-                    state, memory = graph.state, graph.memory
-                else:
-                    capturing = False
-                    state = state.taken(alive)
-                    memory.take(alive)
-            if graph is not None:
+                fewer = len(alive) <= 0.75 * len(place.state.ended)
+            if full or fewer:
+                place.state.send(home)
+                room = min(draw.max_tokens, max(STRIDE, 2 * step))
+                length = rounded(width + room) if full else place.memory.length
+                place = self.moved(place, alive, length, capturing)
+            replayed = self.captured(place, draw) if capturing else None
+            if replayed is None:
+                place.memory.shown = width + step
+                self.decode(place.state, place.memory, draw)
+                stretch = 1
+            else:
                 stretch = min(CHECK_EVERY, draw.max_tokens - step)
-                replayed = self.captured(graph, width + step + CHECK_EVERY, draw)
                 for _ in range(stretch):
-                    replayed.replay()
-                step += stretch
-            else:
-                memory.shown = width + step
-                self.decode(state, memory, draw)
-                step += 1
-        state.send(home)
+                    replayed()
+            step += stretch
+            place = place._replace(filled=width + step - 1)
+        place.state.send(home)
         return home
 
-    def moved(
-        self, state: State, memory: Memory, alive: Tensor, draw: Draw, reach: int
-    ) -> Graph | None:
-        """The smallest graph that holds the living rows, with them in it.
+    def moved(self, place: Place, alive: Tensor, length: int, capturing: bool) -> Place:
+        """The living rows alone, in buffers so long; filled up to as many rows as a graph has."""
+        count = len(alive)
+        rows = graph_rows(count) if capturing else count
+        chosen, before = torch.cat((alive, alive[:1].expand(rows - count))), self.space.renewed
+        lay = self.space.lay if capturing else apart
+        state = place.state.moved(chosen, length, lay)
+        memory = place.memory.moved(place.rows.index_select(0, chosen), place.filled, length, lay)
+        if self.space.renewed > before:
+            self.graphs.clear()
+            self.scratch = None
+        state.ended[count:] = True
+        state.row[count:] = -1
+        return Place(state, memory, place.filled, torch.arange(rows, device=self.device))
+
+    def captured(self, place: Place, draw: Draw) -> Callable[[], Any] | None:
+        """The step on these buffers, recorded when it is first needed; it looks as far as the next
+        few steps go.
 
         None for a model that cannot be captured, which then decodes step by step.
         """
-        rows = _graph_rows(len(alive))
-        room = state.uniforms.shape[1]
-        key = (rows, memory.length, room, draw.temperature)
+        state, memory = place.state, place.memory
+        shown = min(rounded(place.filled + CHECK_EVERY), memory.length)
+        rows, room = state.uniforms.shape
+        key = (rows, room, memory.length, shown, bool(draw.temperature))
         if key not in self.graphs:
-            blank = State(rows, room, memory.length, self.device)
-            graph = Graph(blank, memory.like(rows), {})
+            memory.shown = shown
+            everything = torch.arange(rows, device=self.device)
+            before = state.moved(everything, memory.length, apart)
             try:
-                self.captured(graph, reach, draw)
+                self.graphs[key] = self.record(state, memory, draw)
             except RuntimeError as error:
                 warnings.warn(f"decoding without CUDA graphs, slower: {error}", stacklevel=2)
                 self.capturing = False
-                return None
-            self.graphs[key] = graph
-        graph = self.graphs[key]
-        filled = torch.cat((alive, alive[:1].expand(rows - len(alive))))
-        graph.memory.copy_from(memory, filled)
-        graph.state.copy_from(state, filled)
-        graph.state.ended[len(alive) :] = True
-        graph.state.row[len(alive) :] = -1
-        return graph
+            # What was drawn meanwhile is undone; its keys are hidden, then overwritten.
+            before.moved(everything, memory.length, self.space.lay)
+        return self.graphs.get(key)
 
-    def captured(self, graph: Graph, reach: int, draw: Draw) -> Any:
-        """The step that looks so far into the buffers, recorded when it is first needed."""
-        shown = min(_rounded(reach), graph.memory.length)
-        if shown not in graph.captured:
-            graph.memory.shown = shown
-            before = graph.state.grown(graph.memory.length)
-            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):  # libraries set themselves up in the first calls
-                for _ in range(2):
-                    graph.state.at.clamp_(max=shown - 1)
-                    graph.state.step.zero_()
-                    self.decode(graph.state, graph.memory, draw)
-            torch.cuda.current_stream().wait_stream(stream)
-            recorded = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(recorded):
-                self.decode(graph.state, graph.memory, draw)
-            graph.captured[shown] = recorded
-            # What the first calls drew is undone; their keys are hidden, then overwritten.
-            everything = torch.arange(len(before.row), device=self.device)
-            graph.state.copy_from(before, everything)
-        return graph.captured[shown]
+    def record(self, state: State, memory: Memory, draw: Draw) -> Callable[[], Any]:
+        """A step on these buffers as a CUDA graph."""
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):  # libraries set themselves up in the first calls
+            for _ in range(2):
+                state.at.clamp_(max=memory.shown - 1)
+                state.step.zero_()
+                self.decode(state, memory, draw)
+        torch.cuda.current_stream().wait_stream(stream)
+        self.scratch = self.scratch or torch.cuda.graph_pool_handle()
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded, pool=self.scratch):
+            self.decode(state, memory, draw)
+        return recorded.replay
 
     def forward(self, **inputs: Any) -> Tensor:
         """Logits of the last place, in full precision."""
@@ -289,7 +293,7 @@ class Generator:
         rows = [] if rule is None else [draw.numbers[row] for row in state.row.tolist()]
         if rule is not None:
             rule.forbid(rows, logits)
-        logprobs = torch.log_softmax(logits / (draw.temperature or 1.0), dim=-1)
+        logprobs = torch.log_softmax(logits / state.heat, dim=-1)
         share = logprobs.exp()
         if draw.temperature:
             below = share.cumsum(-1)
@@ -328,10 +332,13 @@ class Generator:
         return [Answer(*fields) for fields in zip(*columns, ended.tolist(), strict=True)]
 
 
-def _graph_rows(alive: int) -> int:
+def graph_rows(alive: int) -> int:
     """Rows of the graph for so many living ones: powers of two, so that there are few graphs."""
     return 1 << max(3, (alive - 1).bit_length())
 
 
-def _rounded(length: int) -> int:
-    return -(-length // ROUND) * ROUND
+def rounded(length: int) -> int:
+    """How long a buffer is for so many tokens: there are few lengths, none of them much longer than
+    what is needed."""
+    part = max(ROUND, 1 << (length - 1).bit_length() >> 3)
+    return -(-length // part) * part

@@ -1,7 +1,8 @@
 """What the hardware does best: device, precision and threads, decided in one place.
 
 Weights that are trained stay in float32, since small steps vanish in bfloat16; a GPU computes with
-them in bfloat16. On CPUs everything is float32: bfloat16 ran 50 to 100 times slower there.
+them in bfloat16, and holds those below adapters in it. On CPUs everything is float32: bfloat16 ran
+50 to 100 times slower there.
 """
 
 import os
@@ -78,10 +79,11 @@ def size_by(count: int) -> str:
 
 
 def mixes(model: Any) -> bool:
-    """Whether float32 weights are computed with in bfloat16."""
-    first: torch.Tensor = next(model.parameters())
-    plain = first.device.type != "cuda" or first.dtype != torch.float32 or is_small(model)
-    return not plain and bool(torch.cuda.is_bf16_supported())
+    """Whether float32 weights, or some of them, are computed with in bfloat16."""
+    if next(model.parameters()).device.type != "cuda" or is_small(model):
+        return False
+    exact = any(weights.dtype == torch.float32 for weights in model.parameters())
+    return exact and bool(torch.cuda.is_bf16_supported())
 
 
 @contextmanager

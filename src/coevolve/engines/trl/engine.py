@@ -21,7 +21,14 @@ from coevolve.engines.base import Observe, Result, Stage, order, recorded_model
 from coevolve.engines.stage import check_stage, domains_of, drawn, numbers, settled
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.failures import Pass, named_damage, named_failures, pass_of
-from coevolve.engines.trl.fit import fit_of, foreseen, least_of, refuse_misfit, room_for
+from coevolve.engines.trl.fit import (
+    adapted,
+    fit_of,
+    foreseen,
+    least_of,
+    refuse_misfit,
+    room_for,
+)
 from coevolve.engines.trl.folder import StageFolder, rank
 from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
@@ -31,8 +38,16 @@ from coevolve.engines.trl.vllm import vllm_here
 from coevolve.engines.trl.warm import examples, unmasked
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
-from coevolve.policies.hardware import computing, mixes, pick_device, size_of
-from coevolve.policies.models import Loaded, anywhere, check_trainable, find, load, without_bars
+from coevolve.policies.hardware import computing, mixes, pick_device, size_by, size_of
+from coevolve.policies.models import (
+    Loaded,
+    anywhere,
+    check_trainable,
+    count_weights,
+    find,
+    load,
+    without_bars,
+)
 from coevolve.store.shards import compact
 
 
@@ -117,7 +132,7 @@ class TrlEngine:
         recorder = Recorder(domains, folder.rollouts, recorded_model(stage), rank(), stage.reward)
         last, main = folder.last(), rank() == 0
         refuse_misfit(least_of(stage), stage, room_for(stage))
-        loaded = load(stage.model, stage.device, training=True)
+        loaded = load_for(stage)
         check_rank(stage, loaded)
         for name in domains:
             loaded.teach(name, loaded.style(name, stage.style))
@@ -244,10 +259,11 @@ class TrlEngine:
     def machine(
         self, stage: Stage, loaded: Loaded, turns: int = 1, calls: int = 0
     ) -> settings.Machine:
+        cuda, size = pick_device(stage.device).type == "cuda", size_of(loaded.model)
         return settings.Machine(
-            pick_device(stage.device).type == "cuda",
-            mixes(loaded.model),
-            size_of(loaded.model),
+            cuda,
+            mixes(loaded.model) or settings.halves(adapted(stage), size, cuda),
+            size,
             turns,
             loaded.context,
             calls,
@@ -255,7 +271,7 @@ class TrlEngine:
 
     def settings(self, stage: Stage) -> list[tuple[str, Any, str]]:
         """What is derived from the recipe: name, value and reason."""
-        machine = self.machine(stage, load(stage.model, stage.device, training=True))
+        machine = self.machine(stage, load_for(stage))
         found = (
             settings.grpo(stage, machine)
             if stage.kind == "grpo"
@@ -314,6 +330,13 @@ def dataset(columns: dict[str, list[Any]]) -> Any:
     from datasets.table import InMemoryTable
 
     return Dataset(InMemoryTable.from_pydict(columns), fingerprint="stage")
+
+
+def load_for(stage: Stage) -> Loaded:
+    """The model of a stage; in float32, unless adapters alone are trained."""
+    cuda = pick_device(stage.device).type == "cuda" and torch.cuda.is_bf16_supported()
+    size = size_by(count_weights(stage.model))
+    return load(stage.model, stage.device, training=not settings.halves(adapted(stage), size, cuda))
 
 
 def check_rank(stage: Stage, loaded: Loaded) -> None:

@@ -21,7 +21,7 @@ from coevolve.engines.stage import RANK, read
 from coevolve.engines.trl import settings
 from coevolve.engines.trl.folder import ADAPTER, KEPT
 from coevolve.engines.trl.turns import plain_turns
-from coevolve.policies.generate import ROUND
+from coevolve.policies.generate import graph_rows, rounded
 from coevolve.policies.hardware import machine_memory, pick_device, size_by
 from coevolve.policies.local import render
 from coevolve.policies.models import PLAIN, find, named_trouble, style_in, under
@@ -79,7 +79,7 @@ class Fit(NamedTuple):
     copy: float
     """A whole model to draw with, beside weights in pieces."""
     cache: float
-    """Keys and values, and the choice of tokens, while rollouts are drawn."""
+    """Keys and values, and the choice of tokens, while rollouts are drawn; kept for the next."""
     activations: float
     checkpoints: float
     """On disk, until the stage is done."""
@@ -102,9 +102,7 @@ class Fit(NamedTuple):
 
     @property
     def peak(self) -> float:
-        """Of drawing, or of learning, during which the buffers for drawing are kept."""
-        drawing = self.weights + self.optimiser + self.copy + self.cache
-        return max(drawing, self.fixed + self.cache / 2 + self.activations, self.loading)
+        return max(self.fixed + self.cache + self.activations, self.loading)
 
     def disk(self, trainings: int = 1) -> float:
         """Of so many, one after the other."""
@@ -150,15 +148,17 @@ def reckon(stage: Stage, shape: Shape, prompt: int, turns: int = 1, cuda: bool =
     rank_weights = trained if recipe.rank else 0
     mixed = cuda and size != "small"
     pieces = stage.processes if settings.shards(stage, size) else 1
+    resting = HALF if settings.halves(stage, size, cuda) else FLOAT
     cache = activations = written = 0.0
     if stage.kind == "grpo":
         longest = prompt + turns * recipe.max_tokens
         rollouts = recipe.tasks * recipe.group
         at_once, _ = settings.passes(stage, size, rollouts, turns)
         tokens, rows = at_once * longest, min(recipe.own(rollouts, stage.processes), 2_048)
-        # Keys are turned by their place in float32; values stay as they were computed.
-        cached = shape.layers * shape.cached * (FLOAT + (HALF if mixed else FLOAT))
-        room = 2 * rows * -(-longest // ROUND) * ROUND * cached
+        # Float32 weights give keys in float32, since these are turned by their place in that;
+        # values stay as they were computed.
+        cached = shape.layers * shape.cached * (resting + (HALF if mixed else FLOAT))
+        room = graph_rows(rows) * rounded(longest) * cached
         kept = KEPT_HIDDEN * shape.hidden + KEPT_INNER * shape.inner
         if not mixed:
             kept = kept * 3 // 2
@@ -166,13 +166,14 @@ def reckon(stage: Stage, shape: Shape, prompt: int, turns: int = 1, cuda: bool =
             activations = tokens * (shape.layers * FLOAT * shape.hidden + kept)
         else:
             activations = tokens * shape.layers * kept
-        cache = room + LOGITS * FLOAT * rows * shape.vocabulary
+        if recipe.generator == "local":
+            cache = room + LOGITS * FLOAT * rows * shape.vocabulary
         written = rollouts * recipe.steps * longest * WRITTEN
     saved = FLOAT * trained + 2 * FLOAT * trained
     checkpoints = min(KEPT + 1, -(-recipe.steps // settings.save_every(stage, size)))
     copied = pieces > 1 and stage.kind == "grpo"
     parts = (
-        FLOAT * (shape.parameters + rank_weights) / pieces,
+        (resting * shape.parameters + FLOAT * rank_weights) / pieces,
         FLOAT * trained / pieces,
         2 * FLOAT * trained / pieces,
         (HALF if cuda else FLOAT) * shape.parameters if copied else 0,
@@ -208,17 +209,25 @@ def least_of(stage: Stage, prompt: int = 0, turns: int = 1) -> Fit:
     folder = find(stage.model)
     with named_trouble(stage.model, folder):
         shape = shape_of(folder)
-    if (Path(folder) / ADAPTER).is_file():  # which is trained on as it is
-        recipe = stage.recipe.model_copy(update={"lora": read(Path(folder) / ADAPTER).get("r", 0)})
-        stage = stage.model_copy(update={"recipe": recipe})
-    return reckon(stage, shape, prompt, turns, pick_device(stage.device).type == "cuda")
+    return reckon(adapted(stage), shape, prompt, turns, pick_device(stage.device).type == "cuda")
+
+
+def adapted(stage: Stage) -> Stage:
+    """With the rank of its model, where that is an adapter, which is trained on as it is."""
+    adapter = Path(find(stage.model)) / ADAPTER
+    if not adapter.is_file():
+        return stage
+    recipe = stage.recipe.model_copy(update={"lora": read(adapter).get("r", 0)})
+    return stage.model_copy(update={"recipe": recipe})
 
 
 def room_for(stage: Stage, here: bool = True) -> Room:
-    """What there is for each process of a stage; of machines that train elsewhere only the disk is
-    known."""
+    """What there is for each process of a stage beside vLLM; of machines that train elsewhere only
+    the disk is known."""
     gpu = pick_device(stage.device).type == "cuda"
     memory = gpu_memory() if gpu else machine_memory() / stage.processes
+    if gpu and stage.recipe.generator == "vllm":
+        memory *= 1 - settings.VLLM_SHARE
     return Room(memory / GIB if here else 0.0, gpu, free(stage.folder) / GIB)
 
 
@@ -300,6 +309,7 @@ def foreseen(fit: Fit, stage: Stage, room: Room, trainings: int = 1) -> str:
         }  # fmt: skip
         told = ", ".join(f"{name} {gib(one)}" for name, one in parts.items() if one >= 0.05)
         whose = "GPU memory" if room.gpu else "memory"
+        whose += " that vLLM leaves" if room.gpu and stage.recipe.generator == "vllm" else ""
         adapters = f" with adapters of rank {stage.recipe.rank}" if stage.recipe.rank else ""
         needs = f"a step{adapters} needs {about} {gib(fit.peak)} of {gib(room.memory)} GiB"
         says.insert(0, f"{needs} of {whose} ({told})")

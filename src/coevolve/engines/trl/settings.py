@@ -11,6 +11,8 @@ PROMPT = 256
 """Tokens that a prompt or a reply is taken to have when passes are planned."""
 ROOM = {"small": 1 << 20, "middle": 1 << 15, "large": 1 << 12}
 """Tokens per pass by size of the model, unless the recipe sets micro_batch."""
+VLLM_SHARE = 0.3
+"""Of a GPU's memory, for vLLM in the process that trains."""
 SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": "cosine"}
 """Of the learning rate, as transformers calls them."""
 
@@ -44,6 +46,12 @@ def shards(stage: Stage, size: str) -> bool:
     if stage.processes == 1:
         return False
     return stage.sharding == "full" or (stage.sharding == "auto" and size == "large")
+
+
+def halves(stage: Stage, size: str, cuda: bool) -> bool:
+    """Whether weights rest below adapters in bfloat16, where a GPU computes with them in that."""
+    resting = stage.recipe.rank > 0 and not shards(stage, size)
+    return cuda and resting and size != "small"
 
 
 def save_every(stage: Stage, size: str) -> int:
@@ -149,7 +157,7 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
         return [
             Setting("use_vllm", True, "recipe: generator"),
             Setting("vllm_mode", "colocate", "vLLM runs in this process"),
-            Setting("vllm_gpu_memory_utilization", 0.3, "training needs the rest"),
+            Setting("vllm_gpu_memory_utilization", VLLM_SHARE, "training needs the rest"),
         ]
     if not generator.startswith(("http://", "https://")):
         raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
