@@ -14,11 +14,13 @@ pytest.importorskip("datasketch", reason="data sets need the extra `data`")
 
 from coevolve.core.errors import KnobError, UserError
 from coevolve.core.splits import Split, split_of
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, tasks_in
 from coevolve.domains.check import conformance
 from coevolve.domains.data.kin import families, mark_of
 from coevolve.domains.registry import get_domain
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.statistics import wilson
+from coevolve.evaluation.validate import tried
 from coevolve.policies.base import Sampling
 from coevolve.policies.script import ScriptedPolicy
 from coevolve.store.rollouts import write
@@ -95,6 +97,27 @@ def test_labels_are_knobs_and_shares_are_kept(file: Path) -> None:
     assert {task.split for task in tasks} == {Split.TRAIN}
     alone = domain.space.parse({"level_hard.share": 1.0})
     assert {task.bucket["level"] for task in domain.generate(alone, 50, 1, Split.DEV)} == {"hard"}
+
+
+def test_rows_are_asked_once_unless_more_are_wanted(file: Path) -> None:
+    from typer.testing import CliRunner
+
+    from coevolve.cli.main import app
+
+    domain = opened(f"{file}?labels=level")
+    dev = tasks_in(domain, Split.DEV)
+    assert dev is not None
+    tasks = domain.generate(domain.space.defaults(), 2 * dev, 1, Split.DEV)
+    assert set(Counter(task.id for task in tasks).values()) == {2}
+    words = ["evaluate", "-d", f"data:{file}", "-p", "oracle", "--split", "dev", "--json"]
+    for more, asked in (([], dev), (["--count", str(dev + 3)], dev + 3)):
+        found = CliRunner().invoke(app, [*words, *more], catch_exceptions=False)
+        assert (f"the split 'dev' has {dev} tasks; all are asked" in found.stderr) == (not more)
+        counted = json.loads(found.stdout)
+        assert (counted["tasks"], counted["different_tasks"]) == (asked, dev)
+    aspect = tried(domain, ScriptedPolicy(domain, "silent"), "", Sampling(), 2 * dev, 2)
+    assert f"of {2 * dev} attempts at {dev} tasks" in aspect.words
+    assert aspect.figures["high"] == pytest.approx(wilson(0, dev).high)
 
 
 def test_without_labels_they_are_made(file: Path, tmp_path: Path) -> None:

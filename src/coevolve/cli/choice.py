@@ -103,7 +103,7 @@ def find_tasks(
         raise UserError("--knob makes tasks of a split; add --split dev and no --tasks")
     if made_of_split:
         changes = parse_changes(knobs or [])
-        found = generated(domain, open_split(split), count or COUNT, changes, seed)
+        found = generated(domain, open_split(split), count, changes, seed)
     else:
         found = listed(domain, suite, tasks, split, count)
     if not found.tasks:
@@ -133,11 +133,18 @@ def listed(
 
 
 def generated(
-    domain: "Domain", split: Split, count: int, changes: dict[str, float], seed: int
+    domain: "Domain", split: Split, count: int | None, changes: dict[str, float], seed: int
 ) -> TaskList:
-    """Fresh tasks of a split that may be looked at any number of times."""
-    from coevolve.cli.show import progress
+    """Fresh tasks of a split that may be looked at any number of times: as many as there are, where
+    these are fewer than usual and nobody asked for more."""
+    from coevolve.cli.show import PLAIN, notes, progress
+    from coevolve.domains.base import tasks_in
 
+    if count is None:
+        there = tasks_in(domain, split)
+        count = min(COUNT, there or COUNT)
+        if there == count and not changes:
+            notes.print(f"the split '{split}' has {there:,} tasks; all are asked", **PLAIN)
     made = domain.generate(domain.space.parse(changes), count, seed, split, os.cpu_count() or 1)
     origin = {"split": str(split), "count": count, "seed": seed, "knobs": changes}
     return TaskList(domain, str(split), origin, list(progress(made, count, "generating")))

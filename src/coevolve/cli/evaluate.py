@@ -39,8 +39,8 @@ def evaluate(
         int | None,
         typer.Option(
             min=1,
-            help=f"Fresh tasks of the split ({choice.COUNT} unless given), or only the first so "
-            "many of a suite or of --tasks.",
+            help=f"Fresh tasks of the split (unless given {choice.COUNT}, or all where a data set "
+            "has fewer), or only the first so many of a suite or of --tasks.",
         ),
     ] = None,
     knob: choice.KnobValues = None,

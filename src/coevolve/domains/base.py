@@ -124,6 +124,13 @@ def clean_of(domain: Domain) -> Domain:
     return make() if make else domain
 
 
+def tasks_in(domain: Domain, split: Split) -> int | None:
+    """How many different tasks a split has, where a domain has a `tasks_in`: rows of a data set are
+    only so many. None where there is no end to them."""
+    count: Callable[[Split], int] | None = getattr(domain, "tasks_in", None)
+    return count(split) if count else None
+
+
 VerifyAll = Callable[[Sequence[Task], Sequence[str], Sequence[int | None]], list[Outcome]]
 
 

@@ -21,10 +21,11 @@ from coevolve.core.rollout import Outcome, Rollout, StopReason
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split
 from coevolve.core.task import Label, Task
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, tasks_in
 from coevolve.domains.check import conformance
 from coevolve.domains.turns import begin, is_game, played
 from coevolve.evaluation.attempts import attempts
+from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.leakage import TRIED, leakage
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.evaluation.tally import pass_at
@@ -164,8 +165,14 @@ def prepared(domain: Domain, seed: int) -> Asked | Aspect:
 
 def drawn(domain: Domain, seed: int) -> list[Task]:
     """The tasks that answers are put to."""
+    return fresh(domain, TASKS, derive(seed, "tried"))
+
+
+def fresh(domain: Domain, count: int, seed: int) -> list[Task]:
+    """So many dev tasks; of a domain that has fewer, each of them once."""
+    most = tasks_in(domain, Split.DEV) or count
     knobs = domain.space.defaults()
-    return list(domain.generate(knobs, TASKS, derive(seed, "tried"), Split.DEV))
+    return list(domain.generate(knobs, min(count, most), seed, Split.DEV))
 
 
 def guarded(questions: Mapping[str, Callable[[], Aspect]]) -> Iterator[Aspect]:
@@ -359,8 +366,7 @@ def tried(
     domain: Domain, policy: Policy, style: str, sampling: Sampling, tasks: int, samples: int
 ) -> Aspect:
     """What a policy makes of it: is there something to learn, and room to learn it in?"""
-    seed, knobs = derive(sampling.seed, "policy"), domain.space.defaults()
-    made = list(domain.generate(knobs, tasks, seed, Split.DEV))
+    made = fresh(domain, tasks, derive(sampling.seed, "policy"))
     found = attempts(domain, policy, made, sampling, style=style, samples=samples)
     return spread(list(found), samples)
 
@@ -370,7 +376,7 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
     groups = [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
     solved = [sum(one.outcome.valid for one in group) for group in groups]
     cut = fmean(one.stop is StopReason.LENGTH for one in rollouts)
-    rate = wilson(sum(solved), len(rollouts))
+    rate = rate_of(rollouts)
     labelled: dict[tuple[str, Label], list[Sequence[Rollout]]] = {}
     for group in groups:
         for label in group[0].bucket.items():
@@ -391,8 +397,9 @@ def spread(rollouts: Sequence[Rollout], samples: int) -> Aspect:
         "always": fmean(count == samples for count in solved),
     }  # fmt: skip
     words = (
-        f"{said(rate)} of {len(rollouts):,} attempts are right; {dead:.0%} of the groups of "
-        f"{samples} all earn the same; {cut:.0%} of the answers are cut off"
+        f"{said(rate)} of {len(rollouts):,} attempts at {len(groups):,} tasks are right; "
+        f"{dead:.0%} of the groups of {samples} all earn the same; "
+        f"{cut:.0%} of the answers are cut off"
     )
     verdict, fix = judged(rate, dead, cut)
     return Aspect("difficulty", verdict, words, fix, figures)

@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from math import isclose
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -161,13 +162,16 @@ class DataDomain:
     def generate(
         self, knobs: Knobs, count: int, seed: int, split: Split, workers: int = 1
     ) -> Iterator[Task]:
-        """Rows by the shares of their labels; when all of a kind were drawn, they come again."""
+        """Rows by the shares of their labels; when all of a kind were drawn, they come again. With
+        the shares of the data all rows are of one kind."""
         kinds: dict[tuple[Label, ...], list[Task]] = {}
         for task in self.by_split[split]:
             kinds.setdefault(tuple(task.bucket.values()), []).append(task)
         weights = {kind: self.weight(kind, len(own), knobs) for kind, own in kinds.items()}
         if count and not any(weights.values()):
             raise KnobError(f"{self.name} has no rows with these labels in '{split}'")
+        if all(isclose(weights[kind], len(own)) for kind, own in kinds.items()):
+            kinds, weights = {(): self.by_split[split]}, {(): 1.0}
         rng = random.Random(derive(seed, "data", split.value))
         waiting: dict[tuple[Label, ...], list[Task]] = {}
         names, shares = list(weights), list(weights.values())
@@ -186,6 +190,9 @@ class DataDomain:
             if knob:
                 found *= knobs[knob.name] / knob.default if knob.default else 0.0
         return found
+
+    def tasks_in(self, split: Split) -> int:
+        return len(self.by_split[split])
 
     def prompt(self, task: Task, style: str = "") -> tuple[Message, ...]:
         return self.judge.prompt(task, style)
