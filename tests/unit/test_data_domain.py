@@ -233,7 +233,10 @@ def test_a_model_behind_an_address_judges(file: Path) -> None:
         ("{folder}/few.jsonl", "8 rows are too few"),
         ("{folder}/empty.jsonl", "has no rows"),
         ("{folder}/bad.jsonl", "line 3: a math task needs its answer"),
-        ("{folder}/gaps.csv", "line 4: the answer is empty .2 rows have faults: line 4, line 5"),
+        (
+            "{folder}/gaps.csv",
+            "line 4: the answer is empty .faults in 2 of 3 rows: line 4, line 5;",
+        ),
         ("{folder}/bad.txt", "give a file that ends in"),
     ],
 )
@@ -389,9 +392,10 @@ def test_an_answer_in_words_among_numbers_is_a_mistake(tmp_path: Path) -> None:
     listed[0]["answer"] = "about six or so"
     listed[17]["answer"] = "nobody knows"
     file = lines(tmp_path / "words.jsonl", listed)
-    with pytest.raises(UserError, match=r"line 1: .*in words.*\(2 of 90 rows are\)"):
+    with pytest.raises(UserError, match=r"line 1: .*in words.*in 2 of 90 rows: line 1, line 18;"):
         get_domain(f"data:{file}")
     assert get_domain(f"data:{file}?judge=exact")
+    assert "left out: 2 with faults" in opened(f"{file}?faults=skip").summary
 
 
 def test_all_rows_with_faults_are_named(tmp_path: Path) -> None:
@@ -399,5 +403,37 @@ def test_all_rows_with_faults_are_named(tmp_path: Path) -> None:
     for place in (10, 11, 30):
         listed[place].pop("answer")
     file = lines(tmp_path / "faults.jsonl", listed)
-    with pytest.raises(UserError, match=r"3 rows have faults: line 11, line 12, line 31\)"):
+    with pytest.raises(UserError, match="faults in 3 of 40 rows: line 11, line 12, line 31;"):
         get_domain(f"data:{file}")
+
+
+def test_rows_with_faults_can_be_left_out(tmp_path: Path) -> None:
+    listed = rows(90)
+    for place in range(12):
+        listed[place].pop("answer")
+    file = lines(tmp_path / "faults.jsonl", listed)
+    with pytest.raises(UserError, match=r"line 10 and 2 more; data:FILE\?faults=skip leaves"):
+        opened(file)
+    domain = opened(f"{file}?faults=skip")
+    assert "78 rows" in domain.summary
+    assert "left out: 12 with faults" in domain.summary
+    assert get_domain(domain.name).summary == domain.summary
+    with pytest.raises(UserError, match="rows with faults can only be left out: faults=skip"):
+        opened(f"{file}?faults=keep")
+    none = lines(tmp_path / "none.jsonl", listed[:12])
+    with pytest.raises(UserError, match=r"in 12 of 12 rows: line 1, .* and 2 more\)"):
+        opened(f"{none}?faults=skip&judge=exact")
+
+
+def test_what_is_wrong_with_the_judge_is_not_told_of_a_line(file: Path) -> None:
+    with pytest.raises(UserError, match=r"^judge = \S+nowhere\.py: there is no such file"):
+        opened(f"{file}?judge=nowhere.py")
+
+
+def test_a_row_with_more_values_than_names_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "more.csv"
+    file.write_text("question,answer\nWho?,Ada\nWho, then?,Bob\n")
+    with pytest.raises(
+        UserError, match=r"line 3: more values than the 2 names.*put texts that hold ','"
+    ):
+        opened(file)

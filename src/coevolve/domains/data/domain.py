@@ -10,7 +10,7 @@ Invariant: a task is a row; its family of near-duplicates decides its split.
 
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import isclose
 from pathlib import Path
@@ -39,7 +39,9 @@ from coevolve.evaluation.judge import each
 COLUMNS: tuple[str, ...] = ("question", "answer", "choices")
 MOST_TOLD = 10
 """Rows with faults that an error names."""
-OPTIONS = ("judge", "labels", *COLUMNS, "rates", "rows")
+SKIP = "skip"
+"""What may be done with rows that have faults."""
+OPTIONS = ("judge", "labels", *COLUMNS, "rates", "faults", "rows")
 KEYS = ("answer", "check", "tests")
 """Of the data of a task: what decides whether an answer is right."""
 LEAST = 4
@@ -76,6 +78,8 @@ class DataDomain:
             raise UserError(
                 f"data:{text}: there is no option '{unknown[0]}'; there are {', '.join(OPTIONS)}"
             )
+        if options.get("faults", SKIP) != SKIP:
+            raise UserError(f"data:{text}: rows with faults can only be left out: faults={SKIP}")
         if not place.startswith(PREFIX):
             path = Path(place).expanduser()
             if not path.exists():
@@ -270,13 +274,15 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     rows = rows_in(place)
     if not rows:
         raise UserError(f"{place} has no rows")
-    columns = {name: chosen[name] for name in COLUMNS if name in chosen}
-    try:
-        judge = judge_of(chosen.get("judge") or likely(rows, columns), columns, rows[0][1])
-    except UserError as error:
-        raise UserError(f"{rows[0][0]}: {error}") from None
     content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
-    tasks = loaded(judge, rows, columns, content)
+    columns = {name: chosen[name] for name in COLUMNS if name in chosen}
+    name, in_words = chosen.get("judge", ""), dict[str, str]()
+    if not name:
+        name, in_words = likely(rows, columns)
+    judge, skip = judge_of(name, columns), "faults" in chosen
+    found = loaded(judge, rows, columns, content, skip)
+    found = [in_words.get(where, one) for (where, _), one in zip(rows, found, strict=True)]
+    rows, tasks = without_faults(rows, found, skip)
     questions = [judge.prompt(task)[-1].content for task in tasks]
     labels = labels_of(rows, tasks, questions, chosen)
     marks = marks_of(questions)
@@ -289,7 +295,11 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     entries = [entry for question, entry in seen.items() if question not in other]
     twice = sum(question in other for question in questions)
     again = len(rows) - len(entries) - twice
-    counts = {"repeated": again, "that contradict each other": twice}
+    counts = {
+        "with faults": len(found) - len(rows),
+        "repeated": again,
+        "that contradict each other": twice,
+    }
     words = [f"{count:,} {what}" for what, count in counts.items() if count]
     left_out = f"; left out: {', '.join(words)}" if words else ""
     if not entries:
@@ -299,9 +309,11 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
 
 
 def loaded(
-    judge: Domain, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str], content: str
-) -> list[Task]:
-    """Every row as its judge reads it. Where that means running its tests, it is done once."""
+    judge: Domain, rows: Sequence[tuple[str, Row]], columns: Mapping[str, str], content: str,
+    skip: bool,
+) -> list[Task | str]:  # fmt: skip
+    """Every row as its judge reads it, or what is wrong with it. Where reading means running its
+    tests, it is done once; again for rows with faults, unless these are left out."""
 
     def one(pair: tuple[str, Row]) -> Task | str:
         where, row = pair
@@ -311,25 +323,33 @@ def loaded(
             return f"{where}: {error}"
 
     if not getattr(judge, "waits", False) or judge.name == ModelJudge.name:
-        return sound(map(one, rows))
-    file = cached(coevolve.__version__, judge.name, str(columns), content)
+        return [one(row) for row in rows]
+    more = [SKIP] if skip else []
+    file = cached(coevolve.__version__, judge.name, str(columns), content, *more)
     if (known := recall(file)) is not None:
-        return [Task.model_validate(values) for values in known]
-    tasks = sound(each([judge], one, rows))
-    keep(file, [task.model_dump(mode="json") for task in tasks])
-    return tasks
+        return [one if isinstance(one, str) else Task.model_validate(one) for one in known]
+    found = each([judge], one, rows)
+    good = [isinstance(one, Task) for one in found]
+    if all(good) or (skip and any(good)):
+        keep(file, [one if isinstance(one, str) else one.model_dump(mode="json") for one in found])
+    return found
 
 
-def sound(found: Iterable[Task | str]) -> list[Task]:
-    """The tasks; where rows are wrong, an error that says what is wrong with the first."""
-    read = list(found)
-    tasks = [one for one in read if isinstance(one, Task)]
-    if wrong := [one for one in read if isinstance(one, str)]:
+def without_faults(
+    rows: Sequence[tuple[str, Row]], found: Sequence[Task | str], skip: bool
+) -> tuple[list[tuple[str, Row]], list[Task]]:
+    """The rows that could be read, and their tasks. Others are an error, unless they are left out:
+    what is wrong with the first of them, and which they are."""
+    wrong = [one for one in found if isinstance(one, str)]
+    if wrong and (not skip or len(wrong) == len(rows)):
         places = ", ".join(one.partition(": ")[0].rpartition(", ")[2] for one in wrong[:MOST_TOLD])
-        others = " and others" if wrong[MOST_TOLD:] else ""
-        more = f" ({len(wrong):,} rows have faults: {places}{others})" if wrong[1:] else ""
-        raise UserError(f"{wrong[0]}{more}")
-    return tasks
+        others = f" and {len(wrong) - MOST_TOLD:,} more" if wrong[MOST_TOLD:] else ""
+        way = f"; data:FILE?faults={SKIP} leaves such rows out" if len(wrong) < len(rows) else ""
+        raise UserError(
+            f"{wrong[0]} (faults in {len(wrong):,} of {len(rows):,} rows: {places}{others}{way})"
+        )
+    good = [row for row, one in zip(rows, found, strict=True) if isinstance(one, Task)]
+    return good, [one for one in found if isinstance(one, Task)]
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> Row:

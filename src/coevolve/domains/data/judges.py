@@ -250,9 +250,8 @@ def plain(row: Data) -> Data:
     return found
 
 
-def judge_of(name: str, columns: Mapping[str, str], first: Mapping[str, Any]) -> Domain:
-    """A judge by name; without one, what the first row looks like."""
-    name = name or guessed(first, columns)
+def judge_of(name: str, columns: Mapping[str, str]) -> Domain:
+    """A judge by name."""
     if name.startswith(ADDRESS):
         judge: RowJudge = ModelJudge(name)
     elif name.endswith(".py"):
@@ -272,9 +271,11 @@ def judge_of(name: str, columns: Mapping[str, str], first: Mapping[str, Any]) ->
     return judge  # type: ignore[return-value]
 
 
-def likely(rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Mapping[str, str]) -> str:
-    """Who could judge most of the rows; empty where none of them has an answer. An answer in words
-    among numbers is a mistake, which the judge of numbers would take for a formula."""
+def likely(
+    rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Who could judge most of the rows, and what is wrong with some, by their places: an answer in
+    words among numbers is a mistake, which the judge of numbers would take for a formula."""
     found: dict[str, list[tuple[str, str]]] = {}
     for where, row in rows:
         with suppress(UserError):  # told when the rows are read
@@ -283,15 +284,19 @@ def likely(rows: Sequence[tuple[str, Mapping[str, Any]]], columns: Mapping[str, 
                 field(row, ANSWERS, columns.get("answer", ""), "answer") if name == "exact" else ""
             )
             found.setdefault(name, []).append((where, str(answer)))
-    name = max(found, key=lambda one: len(found[one]), default="")
-    wrong = [pair for pair in found.get("exact", []) if PROSE.search(pair[1])]
-    if name == "math" and wrong:
-        where, answer = wrong[0]
-        raise UserError(
-            f"{where}: the answer {answer[:60]!r} is in words, where most are numbers "
-            f"({len(wrong):,} of {len(rows):,} rows are); mend them, or name a judge: judge=exact"
-        )
-    return name
+    if not found:
+        where, row = rows[0]
+        try:
+            guessed(row, columns)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+    name = max(found, key=lambda one: len(found[one]))
+    return name, {
+        where: f"{where}: the answer {answer[:60]!r} is in words, where most are numbers; mend it, "
+        "or name a judge: judge=exact"
+        for where, answer in found.get("exact", [])
+        if name == "math" and PROSE.search(answer)
+    }
 
 
 def guessed(row: Mapping[str, Any], columns: Mapping[str, str]) -> str:

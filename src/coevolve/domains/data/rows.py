@@ -54,6 +54,11 @@ def of_file(path: Path) -> Iterator[tuple[str, Row]]:
                 lines.seek(0)
                 reader = csv.DictReader(lines, strict=True, delimiter=mark)
                 for row in reader:
+                    if None in row:
+                        raise UserError(
+                            f"{path}, line {reader.line_num}: more values than the {len(row) - 1} "
+                            f"names in the first line: put texts that hold '{mark}' in quotes"
+                        )
                     if any(row.values()):  # spreadsheets leave rows of commas at their end
                         yield f"{path}, line {reader.line_num}", dict(row)
         else:
