@@ -166,8 +166,8 @@ def test_verify_tells_good_answers_from_bad(tasks, tmp_path):
     ]
     assert [f["id"] for f in found] == [t["id"] for t in loaded]
     assert found[0] == {
-        "id": loaded[0]["id"], "valid": True, "optimal": True, "cost": loaded[0]["data"]["cost"],
-        "failure": None, "reason": None,
+        "id": loaded[0]["id"], "valid": True, "optimal": True, "reward": 0.8,
+        "cost": loaded[0]["data"]["cost"], "failure": None, "reason": None,
     }  # fmt: skip
     assert found[1]["failure"] in ("bounds", "hole")
     assert (found[2]["valid"], found[2]["cost"], found[2]["failure"]) == (False, None, "parse")

@@ -437,3 +437,25 @@ def test_a_row_with_more_values_than_names_is_told(tmp_path: Path) -> None:
         UserError, match=r"line 3: more values than the 2 names.*put texts that hold ','"
     ):
         opened(file)
+
+
+def test_checked_answers_tell_of_rewards_in_part(file: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from coevolve.cli.main import app
+
+    code, tasks, said = tmp_path / "mine.py", tmp_path / "tasks.jsonl", tmp_path / "said.jsonl"
+    code.write_text("def judge(row, answer):\n    return float(answer)\n")
+    name = f"data:{file}?judge={code}"
+    asked = [task.model_dump(mode="json") for task in list(get_domain(name).tasks())[:3]]  # type: ignore[attr-defined]
+    lines(tasks, asked)
+    given = zip(asked, ("1", "0.25", "0"), strict=True)
+    lines(said, [{"id": one["id"], "answer": f"<answer>{text}</answer>"} for one, text in given])
+    words = ["tasks", "verify", str(tasks), str(said), "-d", name]
+    plain, as_json = (
+        CliRunner().invoke(app, [*words, *more], catch_exceptions=False).stdout.splitlines()
+        for more in ([], ["--json"])
+    )
+    assert ["reward 0.25" in line for line in plain] == [False, True, False]
+    assert sum("reward" in line for line in plain) == 1
+    assert [json.loads(line)["reward"] for line in as_json] == [1, 0.25, 0]

@@ -168,7 +168,7 @@ def verify(
     domain: DomainName = "lake",
     as_json: AsJson = False,
 ) -> None:
-    """Check answers to tasks, and print id, valid, optimal, cost and failure of each."""
+    """Check answers to tasks, and print id, valid, optimal, reward, cost and failure of each."""
     from coevolve.domains.capture import verify as judged
     from coevolve.domains.files import name_of, read_lines, read_tasks
     from coevolve.domains.registry import get_domain
@@ -186,6 +186,7 @@ def verify(
             "id": name,
             "valid": outcome.valid,
             "optimal": outcome.optimal,
+            "reward": outcome.reward,
             "cost": outcome.details.get("cost"),
             "failure": outcome.failure,
             "reason": outcome.details.get("reason"),
@@ -194,5 +195,7 @@ def verify(
             print(json.dumps(found))
         else:
             verdict = "optimal" if outcome.optimal else "valid" if outcome.valid else "invalid"
+            part = outcome.reward and not outcome.optimal
+            reward = f"reward {outcome.reward:g}  " if part else ""
             cost = "" if found["cost"] is None else f"cost {found['cost']}"
-            print(f"{name}  {verdict}  {found['reason'] or cost}".rstrip())
+            print(f"{name}  {verdict}  {reward}{found['reason'] or cost}".rstrip())
