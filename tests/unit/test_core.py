@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coevolve.cli.new_domain import new_domain
 from coevolve.core.errors import SplitError, UserError
 from coevolve.core.names import lookup
 from coevolve.core.rollout import Message
@@ -70,3 +71,9 @@ def test_a_trusted_record_is_the_one_that_was_checked():
     assert trusted.model_dump_json() == checked.model_dump_json()
     assert trusted.model_copy(update={"content": "8"}) == Message(role="user", content="8")
     assert pickle.loads(pickle.dumps(trusted)) == checked
+
+
+@pytest.mark.parametrize("name", ["class", "None"])
+def test_a_word_of_python_names_no_new_domain(name):
+    with pytest.raises(UserError, match=f"it is a word of Python; .*such as {name.lower()}_1"):
+        new_domain(name)

@@ -105,7 +105,12 @@ def new_domain(
     """
     from coevolve.domains.registry import FAMILIES, names
 
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
+        raise UserError(
+            f"'{name}' cannot name a domain: it is a word of Python; use another, such as "
+            f"{name.lower()}_1"
+        )
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):
         raise UserError(f"'{name}' cannot name a domain; use letters a-z, digits and underscores")
     if name in names() or name in FAMILIES:
         raise UserError(f"there is a domain '{name}' already; choose another name")
