@@ -11,8 +11,11 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineers.aim import aim
 from coevolve.engineers.base import Past, View
 from coevolve.engineers.reach import evenly, widened
+from coevolve.engineers.registry import RuleEngineer
 from coevolve.harness.plan import make_plan
+from coevolve.harness.proposal import Proposal
 from coevolve.loop.loop import run_loop
+from coevolve.loop.propose import idle
 from coevolve.store.cells import Cell
 
 SPACE = get_domain("lake").space
@@ -103,3 +106,19 @@ def test_numbers_that_tasks_show_are_taken_over() -> None:
     found, _ = aim(View(space, knobs, (past,), {}, target), 0)
     assert found["steps"] == 2.5
     assert "digits" not in found, "tasks show fewer digits than the knob says"
+
+
+def test_why_there_is_nothing_to_try_is_told(tmp_path: Path) -> None:
+    same = {"agents2.share": 1.0, "size5.data_ratio": 1.0}
+    (said,) = RuleEngineer("aim").propose(view([cell(2, 60)], same), 0)
+    why = "The tasks are those of the target already, where it is alive."
+    assert said.words.endswith(why)
+    assert idle({"aim": [said], "rules": [], "broken": [Proposal(failure="no")]}) == [
+        f"aim has nothing to try: {said.words}"
+    ]
+    told = list[str]()
+    run = make_run(tmp_path / "run", RuleEngineer("fixed"), ("greedy", "greedy"))
+    run.say = told.append
+    run_loop(run)
+    lines = [line for line in told if "fixed has nothing to try" in line]
+    assert [line.endswith("The knobs stay as they are.") for line in lines] == [True]

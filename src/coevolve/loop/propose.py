@@ -17,7 +17,8 @@ from coevolve.core.seeds import derive
 from coevolve.diagnostics.connection import Locked
 from coevolve.diagnostics.health import Diagnosis, readings_alone
 from coevolve.engineering.describe import described
-from coevolve.engineers.ask import proposed, recordable, unusable
+from coevolve.engineering.table import is_table
+from coevolve.engineers.ask import MOST_WORDS, proposed, recordable, unusable
 from coevolve.engineers.base import View
 from coevolve.engineers.reach import apply, evenly
 from coevolve.engineers.view import refused_before, view_of
@@ -113,7 +114,7 @@ def propose(
         name = f"propose-{attempt}" if attempt else "propose"
         fresh = not run.is_recorded(place, name)
         recorded = run.phase(place, name, partial(asked, run, found.parent, view, drawn))
-        for words in unusable(recorded.proposals):
+        for words in (*unusable(recorded.proposals), *idle(recorded.proposals)):
             run.say(f"generation {generation}: {words}")
         designs, refused = screen(run, found.parent, view, recorded.proposals)
         for one in refused[:MOST_TOLD] if fresh else ():
@@ -128,8 +129,8 @@ def propose(
         note = approve(run, place, "design", question, always)
         if not note:
             # From the parent, every generation trains a version, whoever has nothing to say.
-            idle = fresh and not designs and run.plan.start_from == "base"
-            run.vain = run.vain + 1 if idle else 0
+            vain = fresh and not designs and run.plan.start_from == "base"
+            run.vain = run.vain + 1 if vain else 0
             if not designs:
                 check_going(run)
             return designs, refused
@@ -138,6 +139,17 @@ def propose(
         view = view._replace(note=notes, returned=returned or "nothing that can be used")
     run.say(f"generation {generation}: sent back {MOST_REVISIONS + 1} times: nothing changes")
     return [], []
+
+
+def idle(proposals: Mapping[str, Sequence[Proposal]]) -> list[str]:
+    """Which engineers have nothing to try, and why, where they say it in words."""
+    found = []
+    for name, said in proposals.items():
+        words = [one.words for one in said if one.words and not is_table(one.words)]
+        other = any(one.patch or one.failure or one.stop or one.measure is not None for one in said)
+        if words and not other:
+            found.append(f"{name} has nothing to try: {'; '.join(words)}"[:MOST_WORDS])
+    return found
 
 
 def check_going(run: Run) -> None:
