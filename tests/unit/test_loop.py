@@ -1,5 +1,6 @@
 """The loop, with scripts for policies: what is kept, pruned, reverted, refused, merged, resumed."""
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from pretended import (
     temperature,
 )
 
+from coevolve.cli.live import view_of
+from coevolve.cli.run import finish
 from coevolve.core.errors import EvidenceError, KnobError, UserError
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
@@ -1034,6 +1037,20 @@ def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
     with Ledger.open(folder) as ledger:
         assert plan_of(ledger).versions == 3
     assert len(before.nodes) == 2
+
+
+def test_a_finished_run_says_that_nothing_is_left_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", scripts=("greedy", "greedy"))
+    finish(run, view_of(as_json=True), as_json=True)
+    assert "nothing is left" not in capsys.readouterr().err
+    again = with_engine(run, Pretended())
+    finish(again, view_of(as_json=True), as_json=True)
+    said = capsys.readouterr()
+    assert "nothing is left to do: all 2 versions are trained and judged" in said.err
+    assert f"coevolve resume {run.ledger.folder} --versions 3\n" in said.err
+    assert json.loads(said.out)["best"] is not None
 
 
 def test_versions_that_come_may_get_more_steps(tmp_path: Path) -> None:

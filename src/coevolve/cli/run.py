@@ -191,6 +191,7 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     from coevolve.domains.change import version_words
     from coevolve.harness.plan import RATES
 
+    tell_if_done(run)
     lineage = view.run(run)
     best = lineage.best
     policy = run.paths.find(lineage.policy(best.version if best else None))
@@ -222,6 +223,19 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     folder = run.ledger.folder
     out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
     out.print(f"measure it on unused tasks: coevolve final {folder}", **PLAIN)
+
+
+def tell_if_done(run: "LoopRun") -> None:
+    """Say of a run that was finished before how it can go on."""
+    from coevolve.cli.show import PLAIN, notes
+
+    if run.ledger.state() == "done":
+        planned = run.plan.versions
+        notes.print(
+            f"nothing is left to do: all {planned} versions are trained and judged; for more, "
+            f"coevolve resume {run.ledger.folder} --versions {planned + 1}",
+            **PLAIN,
+        )
 
 
 def facts_of(lineage: "Lineage", policy: str) -> dict[str, Any]:
