@@ -526,6 +526,17 @@ def test_a_broken_schema_is_the_users_error(schema):
         policy.answer(prompts(1), Sampling(json_schema=schema))
 
 
+def test_whether_anything_answers_at_an_address():
+    with serving(ok) as server, policy_at(server.url) as policy:
+        policy.reach()  # it knows no list of models, but it answers
+        assert server.bodies == []
+    with (
+        policy_at("http://127.0.0.1:1/v1") as policy,
+        pytest.raises(PolicyError, match=r"nothing answers at .* 'tiny' .*; start its server"),
+    ):
+        policy.reach()
+
+
 COMPLETION = Completion("é\ud800\0", StopReason.LENGTH, (1, 2), (-0.1, -1e-9), None, 3, 2, 0.25)
 
 

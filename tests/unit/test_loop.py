@@ -26,7 +26,7 @@ from pretended import (
 
 from coevolve.cli.live import view_of
 from coevolve.cli.run import finish
-from coevolve.core.errors import EvidenceError, KnobError, UserError
+from coevolve.core.errors import EvidenceError, KnobError, PolicyError, UserError
 from coevolve.core.rollout import StopReason
 from coevolve.core.splits import Split
 from coevolve.core.task import Task
@@ -1103,6 +1103,14 @@ def test_a_target_that_is_missing_or_too_small_is_named(tmp_path: Path) -> None:
     run = create(plan, tmp_path / "other", engine=Pretended())
     with run.ledger, pytest.raises(UserError, match="are left for dev"):
         run.gauge.dev  # noqa: B018
+
+
+def test_an_address_without_an_answer_is_told_before_anything_is_trained(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="addresses need the extra `endpoint`")
+    plan = make_plan({"policy": "greedy", "engineers": ["http://127.0.0.1:1/v1#m"]}, "test")
+    with pytest.raises(PolicyError, match=r"nothing answers at http://127\.0\.0\.1:1/v1, where"):
+        create(plan, tmp_path / "run", engine=Pretended())
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_run_of_before_is_refused_in_one_line(tmp_path: Path) -> None:

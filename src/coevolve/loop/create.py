@@ -1,6 +1,7 @@
 """Putting a run together, from a plan or from the folder of one that was begun."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +30,10 @@ from coevolve.loop.run import Run, Say, Team, decided, quiet
 from coevolve.loop.small import with_small
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
+from coevolve.policies.endpoint import EndpointPolicy
 from coevolve.policies.gguf import GgufPolicy
 from coevolve.policies.models import anywhere
-from coevolve.policies.registry import check_policy
+from coevolve.policies.registry import ADDRESS, check_policy
 from coevolve.policies.vllm import program
 from coevolve.store.files import need_locks
 from coevolve.store.gauge import Gauge, gauge_of
@@ -43,6 +45,9 @@ from coevolve.store.paths import Paths
 SEARCHES = {one.name: one for one in (RandomSearch, GridSearch)}
 MODELS = ("policy", "base")
 """Engineers that are the trainee itself: the current checkpoint, and the untrained one."""
+
+REACHED_S = 20.0
+"""In which a server has to answer anything at all."""
 
 Refuse = Callable[[str, Collection[str]], None]
 """As an engine's `check`: takes a policy and a domain's scripts."""
@@ -122,6 +127,8 @@ def create(
     engine_of = cache(lambda: engine or own.engine(plan))
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
     engine, folder = engine_of(), folder.resolve()
+    if not own.engineers and not (folder / "ledger.db").exists():
+        reach(plan.engineers)
     plan = decided(with_small(plan, domain, folder.parent, engine, observe, say))
     if not (folder / "ledger.db").exists():
         foresee(plan, domain, engine, folder, say, here=here)
@@ -212,6 +219,16 @@ def check(plan: Plan, refuse: Refuse, own: Own = PLANNED) -> Domain:
     if plan.policy != SMALL:
         refuse(plan.policy, domain.scripts)
     return domain
+
+
+def reach(engineers: Sequence[str]) -> None:
+    """An error where nothing answers at the address of an engineer, who would be asked only after
+    the first training."""
+    for name in engineers:
+        if name.startswith(ADDRESS):
+            address, _, model = name.partition("#")
+            with closing(EndpointPolicy(address, model, timeout_s=REACHED_S)) as policy:
+                policy.reach()
 
 
 def known_names() -> tuple[str, ...]:

@@ -162,6 +162,26 @@ class EndpointPolicy:
         self._count(cached=len(requests) - len(different))
         return [found[request.key] for request in requests]
 
+    def reach(self) -> None:
+        """An error where nothing answers at the address; what is answered does not matter."""
+        worker = self._started()
+        worker.run(self._reach(worker))
+
+    async def _reach(self, worker: Worker) -> None:
+        import openai
+
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await worker.client.models.list()
+        except (TimeoutError, openai.APIConnectionError) as error:
+            why = str(error.__cause__ or error) or f"no answer in {self._timeout_s:g} s"
+            raise PolicyError(
+                f"nothing answers at {self.base_url}, where model '{self.model}' should be "
+                f"({why:.200}); start its server, or correct the address"
+            ) from None
+        except Exception:  # a named capture point: a server may send anything, so one is there
+            return
+
     def close(self) -> None:
         """Let go of connections and files; the next `answer` opens them again."""
         with self._lock:
