@@ -1053,6 +1053,19 @@ def test_a_finished_run_says_that_nothing_is_left_to_do(
     assert json.loads(said.out)["best"] is not None
 
 
+def test_what_is_written_into_a_pipe_is_folded_and_not_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    engineer = Saying()
+    engineer.name = "a very long name " * 20 + "x" * 90
+    finish(make_run(tmp_path / "run", engineer, ("greedy",) * 2), view_of(as_json=False), False)
+    table = [line for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert max(map(len, table)) < 200
+    changes = "".join(line.split("│")[3].strip() for line in table)
+    assert engineer.name.replace(" ", "") in changes.replace(" ", "")
+
+
 def test_versions_that_come_may_get_more_steps(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = make_run(folder, scripts=("greedy", "greedy"))

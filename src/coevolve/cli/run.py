@@ -10,7 +10,10 @@ from coevolve.cli.choice import given
 from coevolve.core.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from coevolve.cli.live import Plain
+    from coevolve.domains.knobs import KnobSpace
     from coevolve.harness.plan import Plan
     from coevolve.loop.run import Run as LoopRun
     from coevolve.store.jobs import Work
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 PLAN = "rounds"
 """What runs when no plan is named."""
+FOLDED = 60
+"""Characters after which what a version changes, and its verdict, are folded in a file or pipe."""
 
 AtOnce = Annotated[int, typer.Option(min=1, help="How many versions train side by side.")]
 Ray = Annotated[
@@ -183,13 +188,8 @@ def need_ray(plan: "Plan", ray: str) -> None:
 
 def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
     """Run to the end and say what came of it."""
-    from rich.table import Table
-    from rich.text import Text
-
     from coevolve.cli.show import PLAIN, out, visible
     from coevolve.dashboard.answers import answers_of
-    from coevolve.domains.change import version_words
-    from coevolve.harness.plan import RATES
 
     tell_if_done(run)
     lineage = view.run(run)
@@ -199,8 +199,30 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
         print(json.dumps(facts_of(lineage, policy)))
         return
     space = run.gauge.domain.space
-    names = ("version", "parent", "change", "valid", "optimal", "verdict")
-    table = Table(*names, title="on gate tasks", title_justify="left", header_style="bold")
+    out.print(table_of(lineage, space, None if out.is_terminal else FOLDED))
+    for line in answers_of(lineage, space).lines:
+        out.print(visible(line), **PLAIN)
+    if best:
+        name = "no training" if best.version is None else f"version {best.version}"
+        out.print(f"ends with: {name}, {policy}", **PLAIN)
+    folder = run.ledger.folder
+    out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
+    out.print(f"measure it on unused tasks: coevolve final {folder}", **PLAIN)
+
+
+def table_of(lineage: "Lineage", space: "KnobSpace", most: int | None) -> "Table":
+    """A line per version; what it changes and its verdict are folded at so many characters."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from coevolve.cli.show import visible
+    from coevolve.domains.change import version_words
+    from coevolve.harness.plan import RATES
+
+    table = Table(title="on gate tasks", title_justify="left", header_style="bold")
+    for name in ("version", "parent", "change", "valid", "optimal", "verdict"):
+        width = most if name in ("change", "verdict") else None
+        table.add_column(name, max_width=width, overflow="fold")
     for node in lineage.nodes:
         version = node.version
         words = version_words(version, lineage.harness(version.parent), space)
@@ -214,15 +236,7 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
             *([""] * (0 if node.gate else len(RATES))),
             Text(visible(version.words)),
         )
-    out.print(table)
-    for line in answers_of(lineage, space).lines:
-        out.print(visible(line), **PLAIN)
-    if best:
-        name = "no training" if best.version is None else f"version {best.version}"
-        out.print(f"ends with: {name}, {policy}", **PLAIN)
-    folder = run.ledger.folder
-    out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
-    out.print(f"measure it on unused tasks: coevolve final {folder}", **PLAIN)
+    return table
 
 
 def tell_if_done(run: "LoopRun") -> None:
