@@ -194,18 +194,18 @@ def test_the_version_that_is_not_the_highest_is_named() -> None:
     assert answers_of(lineage(0.01), None).learned.remark == ""
 
 
-def test_a_predicted_gain_is_told_with_its_interval() -> None:
+@pytest.mark.parametrize(
+    ("chance", "words"), [(1.0, "over 99 %"), (0.94, "94 %"), (0.0, "under 1 %")]
+)
+def test_a_bet_is_told_by_its_chance_and_never_in_its_own_unit(chance: float, words: str) -> None:
     patch = Patch(factor="knobs", value={}, hypothesis="x")
-    gain = {"gain": Measure(value=0.12, n=40, low=0.03, high=0.2)}
+    measures = {
+        "gain": Measure(value=0.12, n=40, low=0.03, high=0.2),
+        "better": Measure(value=chance, n=40),
+    }
+    bet = BACKTEST.model_copy(update={"measures": measures})
+    assert foretold(patch, bet) == f"better with a chance of {words}, n 40"
     assert foretold(patch, BACKTEST) == "valid up"
-    assert foretold(patch, BACKTEST.model_copy(update={"measures": gain})) == (
-        "gain +12 % [+3, +20], n 40"
-    )
-    small = {name: Measure(value=one.value / 50, n=40, low=0.0006, high=0.004)
-             for name, one in gain.items()}  # fmt: skip
-    small["worth_before"] = Measure(value=0.02, n=40)
-    relative = BACKTEST.model_copy(update={"measures": small})
-    assert foretold(patch, relative) == "gain +12 % [+3, +20], n 40"
     assert foretold(patch, None) == "not tried"
 
 

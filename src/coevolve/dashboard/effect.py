@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import change_words, points
+from coevolve.dashboard.numbers import change_words, percent, points
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
@@ -341,17 +341,19 @@ def untrained(tried: Tried) -> str:
 
 
 def foretold(patch: Patch, backtest: Backtest | None) -> str:
-    """What a backtest predicted; a gain in worth as a part of what the knobs in force are worth."""
+    """What a backtest predicted; of a bet its chance, since what it bets on is no result."""
     if backtest is None:
         return "not tried"
-    gain = backtest.measures.get("gain")
-    if gain is None:
-        if backtest.prediction == "unclear":
-            return "could not tell"
-        return f"{patch.metric.replace('_', ' ')} {backtest.prediction}"
-    before = backtest.measures.get("worth_before")
-    percent = 100 / before.value if before and before.value > 0 else 100
-    words = f"gain {percent * gain.value:+.0f} %"
-    if gain.low is not None and gain.high is not None:
-        words = f"{words} [{percent * gain.low:+.0f}, {percent * gain.high:+.0f}]"
-    return f"{words}, n {gain.n}"
+    better = backtest.measures.get("better")
+    if better is not None:
+        return f"better with a chance of {odds(better.value)}, n {better.n}"
+    if backtest.prediction == "unclear":
+        return "could not tell"
+    return f"{patch.metric.replace('_', ' ')} {backtest.prediction}"
+
+
+def odds(chance: float) -> str:
+    """In percent; resampling can be sure of nothing."""
+    if chance > 0.99:
+        return "over 99 %"
+    return percent(chance, 0) if chance >= 0.01 else "under 1 %"
