@@ -147,6 +147,23 @@ def test_the_gain_of_each_version_before_and_after_the_first_change() -> None:
     assert "coevolve compare" in answers_of(lineage(0.05), None).helped.sentence
 
 
+def test_what_became_of_all_proposals_adds_up() -> None:
+    found = lineage(0.01)
+    first, asked = found.generations[1], found.generations[1].proposed[0].proposals["rule"]
+    others = [
+        Patch(factor="recipe.group", value=size, hypothesis="x", author="rule") for size in (4, 16)
+    ]
+    said = (*asked, *(Proposal(patch=one) for one in others), Proposal(failure="no answer"))
+    first.proposed = [Propose(proposals={"rule": said})]
+    tried = (*first.tests.tried, Tried(author="rule", patch=others[0]))
+    first.tests = Backtests(words="so", tried=tried)
+    helped = answers_of(found, None).helped
+    assert helped.proposals == (
+        "4 proposals: 1 trained (1 of them kept), 1 sent back, 1 not tried, 1 unusable"
+    )
+    assert len(helped.trials) + helped.unlisted == 4
+
+
 @pytest.mark.parametrize(
     ("why", "word"), [("rejected: no signal", "refused"), (NOT_NEEDED, "passed over")]
 )
@@ -155,6 +172,7 @@ def test_nothing_that_was_not_trained_can_have_helped(why: str, word: str) -> No
     assert found.helped.answer == "unclear"
     assert {name for name, n in found.helped.counts.items() if n} == {"made", word}
     assert [(one.version, one.verdict) for one in found.helped.trials] == [(None, word)]
+    assert found.helped.proposals == f"1 proposal: 1 {word}"
     empty = answers_of(Lineage(Plan()), None)
     assert (empty.learned.answer, empty.helped.answer) == ("unknown", "unknown")
 

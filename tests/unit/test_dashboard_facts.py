@@ -110,6 +110,8 @@ def test_whether_engineers_helped_is_told_apart_from_training(facts: Facts, tree
     assert helped.after.total.mean == 0
     assert helped.counts == {"made": 4, "unusable": 2, "refused": 0, "passed over": 0,
                              "trained": 2, "kept": 1}  # fmt: skip
+    assert helped.proposals == "4 proposals: 2 trained (1 of them kept), 2 unusable"
+    assert helped.unlisted == 4 - len(helped.trials)
     assert [(one.version, one.verdict) for one in helped.trials] == [(1, "reverted"), (2, "kept")]
     assert "more cells that are holes on 3x3 boards" in helped.trials[0].changed
     helped = facts_of(tree).headline.answers.helped

@@ -20,7 +20,7 @@ from coevolve.dashboard.text import ticked
 from coevolve.dashboard.web import filter as filters
 from coevolve.dashboard.web.filter import harmless
 from coevolve.dashboard.web.folders import Folders, RunFolder
-from coevolve.dashboard.web.summary import read
+from coevolve.dashboard.web.summary import Summary, read
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate, wilson
 from coevolve.store import phases
@@ -56,6 +56,12 @@ def test_every_page_and_its_twin(web: TestClient, run: str, page: str) -> None:
     assert f"<strong>{run}</strong>" in answer.text
     found = as_json(web, f"/runs/{run}{page}")
     assert found["run"]["name"] == run
+
+
+def test_controls_that_were_kept_are_counted_beside_the_others() -> None:
+    found = Summary("run", "done", judged=3, kept=2)
+    assert found.lines()["kept"] == "2 of 3 judged"
+    assert found._replace(controls=1).lines()["kept"] == "2 of 3 judged, and 1 control"
 
 
 def test_runs_are_listed_with_what_needs_somebody_first(web: TestClient) -> None:

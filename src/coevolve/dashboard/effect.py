@@ -85,8 +85,8 @@ class Helped(NamedTuple):
     """The number that it rests on; empty where there is none."""
     sentence: str
     counts: dict[str, int]
-    """Proposals: made, unusable, not tried, refused, passed over for others, trained,
-    kept."""
+    """Proposals: made, and what became of each, so that the rest adds up to them; of those that
+    were trained, how many were kept."""
     before: Gain | None
     """What training gained before the first change that was kept; None where every version begins
     with the same policy, and where none was kept."""
@@ -95,6 +95,20 @@ class Helped(NamedTuple):
     controls: int
     """Versions trained without a change beside changed ones."""
     trials: tuple[Trial, ...]
+
+    @property
+    def proposals(self) -> str:
+        """What became of everything that was proposed."""
+        ends = {name: n for name, n in self.counts.items() if n and name not in ("made", "kept")}
+        kept = f" ({self.counts['kept']} of them kept)"
+        parts = (f"{n} {name}{kept * (name == 'trained')}" for name, n in ends.items())
+        made = several(self.counts["made"], "proposal")
+        return f"{made}: {', '.join(parts)}" if ends else made
+
+    @property
+    def unlisted(self) -> int:
+        """Proposals that are no trial: unusable, or more than a generation tries."""
+        return self.counts["unusable"] + self.counts.get("not tried", 0)
 
     @property
     def parts(self) -> tuple[str, str]:
@@ -261,15 +275,17 @@ def counted(lineage: Lineage) -> dict[str, int]:
     patched = [one for one in lineage.versions if one.patch]
     tried = [one for each in lineage.generations if each.tests for one in each.tests.tried]
     left = [untrained(one) for one in tried]
+    returned = left.count("sent back") - len(patched)
     unusable = sum(one.patch is None for one in said)
     again = max(0, len(said) - unusable - len(tried))
     return {
         "made": len(said),
-        "unusable": unusable,
-        **({"not tried": again} if again else {}),
+        "trained": len(patched),
         "refused": left.count("refused"),
         "passed over": left.count("passed over"),
-        "trained": len(patched),
+        **({"sent back": returned} if returned > 0 else {}),
+        **({"not tried": again} if again else {}),
+        "unusable": unusable,
         "kept": sum(one.verdict == "kept" for one in patched),
     }
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
 from coevolve.dashboard.answers import MetricChange
+from coevolve.dashboard.effect import several
 from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Tested, headline_of
 from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
@@ -41,6 +42,8 @@ class Summary(NamedTuple):
     """Versions."""
     judged: int = 0
     kept: int = 0
+    controls: int = 0
+    """Kept as well, and not counted with those."""
     base: Rate | None = None
     """Of the first policy on the gate."""
     final: Rate | None = None
@@ -85,12 +88,17 @@ class Summary(NamedTuple):
     def going(self) -> bool:
         return self.state in ("running", "waiting", "new")
 
+    @property
+    def beside(self) -> str:
+        """What was kept beside the versions that are counted."""
+        return f", and {several(self.controls, 'control')}" if self.controls else ""
+
     def lines(self) -> dict[str, str]:
         """For a terminal: what a ledger's summary does not say, as far as it is known."""
         asked, test = self.question, self.test
         tested = test.metrics if test else ()
         found = {
-            "kept": f"{self.kept} of {self.judged} judged",
+            "kept": f"{self.kept} of {self.judged} judged{self.beside}",
             "base, gate": both_words([(one.metric, one.before) for one in self.metrics]),
             "best, gate": both_words([(one.metric, one.after) for one in self.metrics]),
             "change": self.standing.line,
@@ -137,7 +145,8 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
     head = headline_of(lineage, plan, spent)
     helped = head.answers.helped
     state, phase = facts["state"], facts["phase"] or ""
-    same = ("answer", "sentence", "planned", "judged", "kept", "base", "final", "standing", "test")
+    same = ("answer", "sentence", "planned", "judged", "kept", "controls", "base", "final",
+            "standing", "test")  # fmt: skip
     return Summary(
         name=run.name, state=state, at=place_words(facts["place"]),
         phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
