@@ -224,7 +224,7 @@ def test_every_call_has_the_whole_time(monkeypatch):
 
 
 def test_no_tool_tells_of_the_gate():
-    words = "kept: better: +0.051 [+0.009, +0.092], n 400"
+    words = "kept: better: +5.1 points [+0.9, +9.2], n 400"
     judged = root().model_copy(update={"words": words})
     library = SkillLibrary().in_memory()
     gained = Trial(run="r", domain="lake", version=3, verdict="kept", gain=0.051, low=0.009, n=400)

@@ -143,7 +143,7 @@ def test_a_fall_is_reverted_and_a_rise_kept() -> None:
     low, high = measured({3: 0.4}, 300, 1), measured({3: 0.6}, 300, 2)
     fallen = judge(high, low)
     assert not fallen.kept
-    assert "fell by more than 0.02" in fallen.words
+    assert "fell by more than 2 points" in fallen.words
     assert f"n {300}" in fallen.words
     risen = judge(low, high)
     assert risen.kept

@@ -42,8 +42,8 @@ def backtest_wording(
     if measures["alive"].value < rule.least_alive:
         wrong.append("hardly anything to learn from")
     said = (
-        f"{metric} {change.words} in the new words; {measures['alive'].value:.0%} of {alive[1]} "
-        "groups carry signal"
+        f"{metric} {change.told(metric)} in the new words; {measures['alive'].value:.0%} of "
+        f"{alive[1]} groups carry signal"
     )
     prediction: Prediction = "unclear"
     if patch.metric in CORRECT and (change.low > 0 or change.high < 0):

@@ -216,6 +216,7 @@ def table_of(lineage: "Lineage", space: "KnobSpace", most: int | None) -> "Table
     from rich.text import Text
 
     from coevolve.cli.show import visible
+    from coevolve.dashboard.numbers import percent
     from coevolve.domains.change import version_words
     from coevolve.harness.plan import RATES
 
@@ -232,7 +233,7 @@ def table_of(lineage: "Lineage", space: "KnobSpace", most: int | None) -> "Table
             str(version.number),
             "" if version.parent is None else str(version.parent),
             Text(visible(f"{words}{by}")),
-            *(f"{rate:.1%}" for rate in rates),
+            *map(percent, rates),
             *([""] * (0 if node.gate else len(RATES))),
             Text(visible(version.words)),
         )

@@ -6,7 +6,6 @@ Pure functions of the lineage.
 from typing import NamedTuple
 
 from coevolve.dashboard.effect import Helped, helped_by
-from coevolve.dashboard.numbers import percent
 from coevolve.dashboard.result import (
     Standing,
     best_words,
@@ -16,7 +15,7 @@ from coevolve.dashboard.result import (
     standing_of,
 )
 from coevolve.domains.knobs import KnobSpace
-from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.difference import Difference, stands
 from coevolve.evaluation.falls import Fall
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.plan import RATES
@@ -100,14 +99,10 @@ def gate_answer(lineage: Lineage, standing: Standing) -> tuple[str, str]:
     if standing.change is None or lineage.base is None or node is None or node.gate is None:
         return "unknown", "Not known: what the gate measured cannot be read."
     values = (lineage.base.mean(metric), node.gate.scores.mean(metric))
-    shown = [written(one, metric) for one in values]
+    before, after = (stands(one, metric) for one in values)
     return direction(
-        f"on held-out tasks (the gate) the {NAMES[metric]}", shown[0], shown[1], standing.change
+        f"on held-out tasks (the gate) the {NAMES[metric]}", before, after, standing.change, metric
     )
-
-
-def written(value: float, metric: str) -> str:
-    return f"{value:.3f}" if metric == "reward" else percent(value)
 
 
 def highest(lineage: Lineage, standing: Standing) -> str:
@@ -132,5 +127,5 @@ def highest(lineage: Lineage, standing: Standing) -> str:
     return (
         f"It would end with version {told.number}, which was kept last; version "
         f"{found[0].number} had a higher {NAMES[metric]}: "
-        f"{written(lineage.score(found[0]), metric)}."
+        f"{stands(lineage.score(found[0]), metric)}."
     )

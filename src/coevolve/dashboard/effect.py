@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import change_words, percent, points
+from coevolve.dashboard.numbers import percent, points
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
 from coevolve.engines.stage import DEAD
-from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.difference import Difference, shift
 from coevolve.evaluation.seeds import student
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
@@ -52,10 +52,16 @@ class Trial(NamedTuple):
     """In one word; refused, or passed over for others, if it was not trained."""
     why: str
     """Of a refusal."""
+    metric: str = "valid"
+    """The objective."""
 
     @property
     def judged(self) -> bool:
         return self.outcome.n > 0
+
+    @property
+    def told(self) -> str:
+        return self.outcome.told(self.metric)
 
 
 class Gain(NamedTuple):
@@ -63,6 +69,8 @@ class Gain(NamedTuple):
 
     versions: int
     total: Difference
+    metric: str = "valid"
+    """The objective."""
 
     @property
     def each(self) -> Difference:
@@ -72,8 +80,8 @@ class Gain(NamedTuple):
 
     @property
     def words(self) -> str:
-        each = f", {points(self.each.mean)} for each" if self.versions > 1 else ""
-        return f"{change_words(self.total)}, in {several(self.versions, 'version')}{each}"
+        each = f", {points(self.each.mean, self.metric)} for each" if self.versions > 1 else ""
+        return f"{self.total.told(self.metric)}, in {several(self.versions, 'version')}{each}"
 
 
 class Helped(NamedTuple):
@@ -160,7 +168,7 @@ def by_effect(judged: Sequence[Trial]) -> Told:
     versions, against a parent or a control that trained as long."""
     surely = [one for one in judged if one.verdict == "kept" and one.outcome.low > 0]
     best = max(surely or judged, key=lambda one: one.outcome.mean)
-    brief = f"version {best.version}: {change_words(best.outcome)}"
+    brief = f"version {best.version}: {best.told}"
     if not surely:
         words = (
             f"No evidence that they did: of {several(len(judged), 'trained change')} none was kept "
@@ -168,7 +176,7 @@ def by_effect(judged: Sequence[Trial]) -> Told:
         )
         return "unclear", brief, words
     words = (
-        f"Yes: version {best.version} ({best.changed}) came out {change_words(best.outcome)} from "
+        f"Yes: version {best.version} ({best.changed}) came out {best.told} from "
         f"{best.against}, which trained as long without that change; {len(surely)} of "
         f"{several(len(judged), 'trained change')} did better beyond chance."
     )
@@ -186,12 +194,14 @@ def by_controls(judged: Sequence[Trial]) -> Told:
         one = judged[0]
         words = (
             f"No evidence that they did: version {one.version} came out "
-            f"{change_words(one.outcome)} from {one.against}, which trained as long, and one pair "
+            f"{one.told} from {one.against}, which trained as long, and one pair "
             "of trainings cannot tell a change from luck in training."
         )
-        return "unclear", f"version {one.version}: {change_words(one.outcome)}", words
+        return "unclear", f"version {one.version}: {one.told}", words
     mean, reach = student(effects)
-    gain = f"{points(mean)} points on average [{points(mean - reach)}, {points(mean + reach)}]"
+    metric = judged[0].metric
+    low, high = points(mean - reach, metric), points(mean + reach, metric)
+    gain = f"{shift(mean, metric)} on average [{low}, {high}]"
     brief = f"{gain}, n {len(effects)}"
     numbers = (
         f"over {len(effects)} pairs of changes and controls, which trained as long, changes gained "
@@ -298,12 +308,12 @@ def gains(lineage: Lineage) -> tuple[Gain | None, Gain | None]:
         return None, None
     judged = [one.number for one in lineage.versions if one.verdict and not one.control]
     earlier = sum(number < first.number for number in judged)
-    start = node_at(lineage, lineage.unaided(first.number))
+    metric, start = lineage.plan.objective.metric, node_at(lineage, lineage.unaided(first.number))
     before = start.gate.base.change if start and start.gate else None
     since = told.gate.since if told and told.gate else None
     return (
-        Gain(earlier, before) if before and earlier else None,
-        Gain(len(judged) - earlier, since) if since else None,
+        Gain(earlier, before, metric) if before and earlier else None,
+        Gain(len(judged) - earlier, since, metric) if since else None,
     )
 
 
@@ -348,6 +358,7 @@ def trial_of(
         compared_with(lineage, gate.against) if gate else "",
         verdict,
         "" if node else tried.refused or "a person sent it back",
+        lineage.plan.objective.metric,
     )
 
 

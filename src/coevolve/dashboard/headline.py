@@ -69,7 +69,7 @@ def headline_of(
     if tested and standing.version is not None:  # otherwise both are the first policy
         by_gate = sentence
         rates = percent(tested.first.value), percent(tested.last.value)
-        answer, sentence = direction("on test tasks the valid rate", *rates, tested.change)
+        answer, sentence = direction("on test tasks the valid rate", *rates, tested.change, "valid")
     told_of = node_at(lineage, standing.told)
     limits = plan.budget.limits() if plan else {}
     judged = [one for one in lineage.versions if one.verdict and not one.control]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.difference import POINTS, Difference, shift
 from coevolve.evaluation.statistics import Rate
 
 
@@ -11,9 +11,9 @@ def percent(value: float, digits: int = 1) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
-def points(value: float) -> str:
-    """A change of a rate, in percentage points."""
-    return f"{100 * value:+.1f}"
+def points(value: float, metric: str = "valid") -> str:
+    """A change of a rate in percentage points, of another metric as it is; without the unit."""
+    return shift(value, metric).removesuffix(POINTS)
 
 
 def interval(rate: Rate) -> str:
@@ -30,21 +30,6 @@ def both_words(rates: Sequence[tuple[str, Rate | None]]) -> str:
     known = [(name, rate) for name, rate in rates if rate]
     words = ", ".join(f"{percent(rate.value)} {name} {interval(rate)}" for name, rate in known)
     return f"{words}, n {known[0][1].n}" if known else ""
-
-
-def change_words(change: Difference) -> str:
-    if change.same:
-        return change.words
-    return (
-        f"{points(change.mean)} points [{points(change.low)}, {points(change.high)}], n {change.n}"
-    )
-
-
-def in_points(text: str, *changes: Difference) -> str:
-    """A recorded text whose changes are told as on the rest of the page."""
-    for change in changes:
-        text = text.replace(change.words, change_words(change))
-    return text
 
 
 def chance(p: float) -> str:
@@ -109,6 +94,6 @@ def slug(text: str) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (percent, points, interval, change_words, chance, number, count, amount, duration,
+    for one in (percent, points, interval, chance, number, count, amount, duration,
                 moment, shade, label, labels, slug)
-} | {"place": place_words}  # fmt: skip
+} | {"place": place_words, "told": Difference.told}  # fmt: skip

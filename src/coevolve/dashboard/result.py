@@ -5,9 +5,9 @@ Invariant: every page that tells the result of a run tells this one, as the gate
 
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import change_words, in_points, points
+from coevolve.dashboard.numbers import points
 from coevolve.evaluation.clusters import cautious
-from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.difference import Difference, shift
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.plan import Plan
 from coevolve.store.lineage import Lineage, Node
@@ -25,6 +25,8 @@ class Standing(NamedTuple):
     """Of the objective on gate tasks, from the first policy, paired."""
     words: str
     """Why there is no change to tell."""
+    metric: str = "valid"
+    """The objective."""
 
     @property
     def line(self) -> str:
@@ -32,7 +34,7 @@ class Standing(NamedTuple):
         if self.change is None:
             return self.words
         better = "" if self.version is not None else ", not better than the first policy"
-        return f"version {self.told}: {change_words(self.change)}{better}"
+        return f"version {self.told}: {self.change.told(self.metric)}{better}"
 
 
 def standing_of(lineage: Lineage) -> Standing:
@@ -44,7 +46,9 @@ def standing_of(lineage: Lineage) -> Standing:
     node = node_at(lineage, best.version) or (strongest[0] if strongest else None)
     if node is None or node.gate is None:
         return Standing(best.version, None, None, "no version was kept")
-    return Standing(best.version, node.number, node.gate.base.change, "")
+    return Standing(
+        best.version, node.number, node.gate.base.change, "", lineage.plan.objective.metric
+    )
 
 
 def node_at(lineage: Lineage, number: int | None) -> Node | None:
@@ -61,16 +65,17 @@ def rate_of(scores: Scores | None, plan: Plan, metric: str = "valid") -> Rate | 
 
 def best_words(lineage: Lineage) -> str:
     """What a run would end with now, and why; empty before the first verdict."""
-    changes = [node.gate.base.change for node in lineage.nodes if node.gate]
-    return in_points(lineage.best.words, *changes) if lineage.best else ""
+    return lineage.best.words if lineage.best else ""
 
 
-def direction(what: str, before: str, after: str, change: Difference) -> tuple[str, str]:
-    """Which way something went, and whether that is more than chance."""
-    numbers = (
-        f"{points(change.mean)} points, 95 % interval {points(change.low)} to "
-        f"{points(change.high)}, n {change.n}"
-    )
+def direction(
+    what: str, before: str, after: str, change: Difference, metric: str
+) -> tuple[str, str]:
+    """Which way a metric went, and whether that is more than chance."""
+    if change.same:
+        return "unclear", f"No clear change: {what} stayed at {before} ({change.told()})."
+    low, high = points(change.low, metric), points(change.high, metric)
+    numbers = f"{shift(change.mean, metric)}, 95 % interval {low} to {high}, n {change.n}"
     if change.low > 0:
         return "yes", f"Yes: {what} rose from {before} to {after} ({numbers})."
     if change.high < 0:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from coevolve.core.task import Label
 from coevolve.dashboard.knobs import harness_before
-from coevolve.dashboard.numbers import in_points, label
+from coevolve.dashboard.numbers import label
 from coevolve.dashboard.proposals import expected, in_words
 from coevolve.dashboard.record import Record
 from coevolve.dashboard.result import compared_with, rate_of
@@ -89,6 +89,8 @@ class VersionFacts(NamedTuple):
     falls: tuple[Fall, ...]
     """What it is worse at than the first policy."""
     judged: Gate | None
+    objective: str
+    """The metric that decides."""
     words: str
     """What the gate said."""
     against: str
@@ -141,7 +143,8 @@ def version_facts(record: Record, node: Node) -> VersionFacts:
         optimal=rate_of(gate.scores, lineage.plan, "optimal") if gate else None,
         falls=lineage.falls(node),
         judged=gate,
-        words=written(in_points(gate.words, gate.change, gate.base.change)) if gate else "",
+        objective=lineage.plan.objective.metric,
+        words=written(gate.words) if gate else "",
         against=compared_with(lineage, gate.against) if gate else "",
         evidence=tuple(one for one in tables if one),
         cases=node.dev.cases if node.dev else (),

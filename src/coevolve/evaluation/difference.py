@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 
 from coevolve.core.rollout import Rollout, Value
 from coevolve.core.seeds import derive
+from coevolve.harness.plan import RATES
 
 RESAMPLES = 4_000
 TAIL = 0.025
@@ -17,6 +18,7 @@ FEW = 64
 """Different changes of a task up to which they are counted."""
 AT_ONCE = 2_000_000
 """Drawn numbers in memory."""
+POINTS = " points"
 
 
 class Difference(Value):
@@ -34,11 +36,22 @@ class Difference(Value):
         """Whether no task differs: its interval has no width then, which is no certainty."""
         return self.n > 0 and self.mean == self.low == self.high == 0
 
-    @property
-    def words(self) -> str:
+    def told(self, metric: str = "valid") -> str:
+        """In words, by the metric that it is a change of."""
         if self.same:
             return f"no task differs, n {self.n}"
-        return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}], n {self.n}"
+        low, high = (shift(one, metric).removesuffix(POINTS) for one in (self.low, self.high))
+        return f"{shift(self.mean, metric)} [{low}, {high}], n {self.n}"
+
+
+def shift(change: float, metric: str) -> str:
+    """A change in words: of a rate in percentage points, of any other metric as it is."""
+    return f"{100 * change:+.1f}{POINTS}" if metric in RATES else f"{change:+.3f}"
+
+
+def stands(value: float, metric: str) -> str:
+    """A value in words: a rate in percent, any other metric as it is."""
+    return f"{100 * value:.1f} %" if metric in RATES else f"{value:.3f}"
 
 
 def paired(

@@ -21,7 +21,7 @@ from scipy.stats import norm
 from coevolve.core.rollout import Rollout
 from coevolve.core.task import Label
 from coevolve.evaluation.clusters import rate_of
-from coevolve.evaluation.difference import TAIL, Difference, by_task, paired
+from coevolve.evaluation.difference import TAIL, Difference, by_task, paired, shift, stands
 from coevolve.evaluation.spread import Spread, measured
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.diagnostic import Alarm
@@ -87,14 +87,16 @@ def no_worse(
 ) -> Ruling:
     """Whether a version may replace another one."""
     found, rule = compared(before, after, rules, patch, tail), rules.rule
-    change = found.change
+    change, metric = found.change, rules.objective.metric
+    told = change.told(metric)
     if not rule.on:
-        words = f"kept unjudged, the gate is off (change {change.words})"
+        words = f"kept unjudged, the gate is off (change {told})"
         return found._replace(verdict="kept", words=words)
-    if wrong := invalid(after, change):
+    if wrong := invalid(after, told):
         return found._replace(verdict="reverted", words=f"reverted: {wrong}")
     if fallen(change, rule.margin):
-        words = f"the {rules.objective.metric} rate fell by more than {rule.margin}: {change.words}"
+        rate = " rate" if metric in RATES else ""
+        words = f"the {metric}{rate} fell by more than {margin(rule.margin, metric)}: {told}"
         return found._replace(verdict="reverted", words=f"reverted: {words}")
     if found.broken:
         words = f"reverted: what is protected fell: {listed(found.broken)}"
@@ -102,7 +104,7 @@ def no_worse(
     word = (
         "better" if change.low > 0 else "worse within the margin" if change.high < 0 else "no worse"
     )
-    return found._replace(verdict="kept", words=f"kept: {word}: {change.words}")
+    return found._replace(verdict="kept", words=f"kept: {word}: {told}")
 
 
 def no_worse_than_best(
@@ -142,43 +144,54 @@ def higher(before: Side, after: Side, rules: Rules) -> Ruling:
     """Whether the score is higher, and nothing else: what a loop without noise, validity or
     protection in mind would keep."""
     found = compared(before, after, rules)
+    told = found.change.told(rules.objective.metric)
     if found.change.mean > 0:
-        return found._replace(verdict="kept", words=f"kept: a higher score: {found.change.words}")
-    return found._replace(verdict="pruned", words=f"pruned: no higher score: {found.change.words}")
+        return found._replace(verdict="kept", words=f"kept: a higher score: {told}")
+    return found._replace(verdict="pruned", words=f"pruned: no higher score: {told}")
 
 
 def decided(found: Ruling, after: Side, rules: Rules, patch: Patch | None) -> tuple[Verdict, str]:
     """The verdict in one word, and its reason."""
     change, moved, rule = found.change, found.moved, rules.rule
+    metric = rules.objective.metric
+    told = change.told(metric)
     if not rule.on:
-        return "kept", f"unjudged, the gate is off (change {change.words})"
-    if wrong := invalid(after, change):
+        return "kept", f"unjudged, the gate is off (change {told})"
+    if wrong := invalid(after, told):
         return "reverted", wrong
     if change.high < 0:
-        return "reverted", f"worse: {change.words}"
+        return "reverted", f"worse: {told}"
     if found.broken:
-        return "reverted", f"what is protected fell: {listed(found.broken)}; in all {change.words}"
+        return "reverted", f"what is protected fell: {listed(found.broken)}; in all {told}"
     if change.low <= 0:
-        return "pruned", f"not better beyond chance: {change.words}"
+        return "pruned", f"not better beyond chance: {told}"
     if change.mean <= rule.gain:
-        return "pruned", f"not better by more than {rule.gain:g}: {change.words}"
+        return "pruned", f"not better by more than {margin(rule.gain, metric)}: {told}"
     if patch is not None and ((by := moved.by(patch.direction)) is None or by < patch.least):
-        far = "was not measured" if by is None else f"moved {patch.direction} by {by:+.4g}"
+        far = "was not measured"
+        if by is not None:
+            far = f"moved {patch.direction} by {margin(by, patch.metric)}"
         return "pruned", (
-            f"better ({change.words}), but not for the stated reason: {patch.metric} {far}, "
-            f"at least {patch.least:g} was expected"
+            f"better ({told}), but not for the stated reason: {patch.metric} {far}, "
+            f"at least {margin(patch.least, patch.metric)} was expected"
         )
-    return "kept", f"better: {change.words}"
+    return "kept", f"better: {told}"
 
 
-def invalid(after: Side, change: Difference) -> str:
-    """Why a version is not valid, whatever its score; empty if it is."""
+def margin(value: float, metric: str) -> str:
+    """How far a metric may move or has to, in words."""
+    return f"{100 * value:.4g} points" if metric in RATES else f"{value:.4g}"
+
+
+def invalid(after: Side, told: str) -> str:
+    """Why a version is not valid, whatever its score, of which the change is told; empty if it
+    is."""
     if after.stopped:  # no gain, even if what the training began with was better
-        checkpoint = f"its last good checkpoint: {change.words}"
+        checkpoint = f"its last good checkpoint: {told}"
         return f"training was stopped: {after.stopped}; {checkpoint}"
     if after.blocking:
         alarms = "; ".join(alarm.words for alarm in after.blocking)
-        return f"not valid, whatever the score ({change.words}): {alarms}"
+        return f"not valid, whatever the score ({told}): {alarms}"
     return ""
 
 
@@ -252,7 +265,11 @@ def moved_by(patch: Patch | None, before: Side, after: Side) -> Moved:
 
 
 def listed(broken: Mapping[str, Difference]) -> str:
-    return ", ".join(f"{name} {fall.mean:+.2f} (n {fall.n})" for name, fall in broken.items())
+    """Metrics, and kinds of tasks by their valid rate."""
+    return ", ".join(
+        f"{name} {shift(fall.mean, name if name in SCORES else 'valid')} (n {fall.n})"
+        for name, fall in broken.items()
+    )
 
 
 Pair = tuple[Rollout, Rollout]
@@ -297,5 +314,5 @@ def root(before: Side, after: Side, rules: Rules) -> Ruling:
     """Where a lineage begins is not judged."""
     found = compared(before, after, rules)
     rate = sum(one.outcome.valid for one in after.gate) / len(after.gate)
-    words = f"root: {rate:.1%} of {len(after.gate)} attempts at gate tasks are valid"
+    words = f"root: {stands(rate, 'valid')} of {len(after.gate)} attempts at gate tasks are valid"
     return found._replace(verdict="root", words=words)

@@ -19,7 +19,8 @@ from coevolve.domains.base import Domain
 from coevolve.domains.change import start_words
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engines.stage import CUT
-from coevolve.evaluation.gate import change_of
+from coevolve.evaluation.difference import shift
+from coevolve.evaluation.gate import change_of, margin
 from coevolve.evaluation.spread import spread_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
@@ -153,11 +154,12 @@ def noise_of(
     trained = tuple(change_of(first, again, seed, metric) for again in twins)
     among = tuple(change_of(one, other, seed, metric) for one, other in combinations(twins, 2))
     spread = spread_of((*trained, *among))
-    told = ", ".join(f"{one.mean:+.3f}" for one in trained) or "none"
+    told, same = (
+        ", ".join(shift(one.mean, metric) for one in many) for many in (trained, repeated)
+    )
     words = (
-        f"training again with another seed changes the {metric} rate by {told}: taken for a spread "
-        f"of {spread.value:.3f} (evaluated again: "
-        f"{', '.join(f'{one.mean:+.3f}' for one in repeated) or 'the same'})"
+        f"training again with another seed changes {metric} by {told or 'none'}: taken for a "
+        f"spread of {margin(spread.value, metric)} (evaluated again: {same or 'the same'})"
     )
     return Noise(spread=spread.value, words=words, repeats=repeated, twins=trained, among=among)
 

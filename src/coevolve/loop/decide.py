@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coevolve.diagnostics.health import Health, readings_at
 from coevolve.evaluation.clean import parted
-from coevolve.evaluation.difference import Difference
+from coevolve.evaluation.difference import Difference, stands
 from coevolve.evaluation.gate import (
     NO_SPREAD,
     Rules,
@@ -53,7 +53,7 @@ def say_rates(run: Run, number: int) -> None:
     assert node.gate
     assert base
     rates = ", ".join(
-        f"{metric} {rate:.1%} (untrained {base.mean(metric):.1%})"
+        f"{metric} {stands(rate, metric)} (untrained {stands(base.mean(metric), metric)})"
         for metric, rate in node.gate.scores.rates.items()
     )
     run.say(f"version {number}: {rates}, n {node.gate.scores.n}")
@@ -63,6 +63,7 @@ def say_rates(run: Run, number: int) -> None:
 
 def decision(run: Run, version: Version) -> Gate:
     """The verdict on a version, how it compares to no training, and what is best now."""
+    metric = run.plan.objective.metric
     health = run.health([version.patch.metric] if version.patch else [])
     health.check()
     control = run.lineage.control_of(version)
@@ -84,10 +85,10 @@ def decision(run: Run, version: Version) -> Gate:
         found = no_worse_than_best(before, strongest, among, after, rules, version.patch)
     clean, extra = cleaned(run, version, found)
     if clean:
-        gained = change_of(first.gate, after.gate, run.plan.seed, run.plan.objective.metric)
+        gained = change_of(first.gate, after.gate, run.plan.seed, metric)
         if alarm := parted(version.number, gained, clean):
             after = after._replace(blocking=(*after.blocking, alarm))
-            words = f"reverted: {invalid(after, found.change)}"
+            words = f"reverted: {invalid(after, found.change.told(metric))}"
             found = found._replace(verdict="reverted", words=words)
     words = found.words if control is None else f"{found.words} (against control {control})"
     scores = done(run, version.number).gate
@@ -95,7 +96,7 @@ def decision(run: Run, version: Version) -> Gate:
     apart = rules._replace(among=version.number + 1, spread=NO_SPREAD)
     beside = better(first, after, apart)
     if found.kept and control is not None:
-        words = f"{words}; beside the untrained policy {beside.change.words}"
+        words = f"{words}; beside the untrained policy {beside.change.told(metric)}"
     return Gate(
         verdict=found.verdict,
         words=words,
@@ -157,8 +158,8 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
     lineage, metric = run.lineage, run.plan.objective.metric
     assert lineage.base
     untrained = (
-        f"{lineage.base.mean(metric):.1%} of {lineage.base.n} attempts at gate tasks are {metric} "
-        "without any training"
+        f"without any training {metric} {stands(lineage.base.mean(metric), metric)}, "
+        f"n {lineage.base.n} attempts at gate tasks"
     )
     kept = found.verdict in ("kept", "root")
     if run.plan.accept == "no worse":
@@ -169,15 +170,18 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
         if not among:
             return Best(version=None, words=f"no version was kept; {untrained}")
         which = handed_out(run, among) if run.plan.gate.on else max(among)
-        words = f"version {which[2]}, one of {len(among)} that were kept, with {which[1]:.1%}"
-        return Best(version=which[2], words=f"{words}; {untrained}")
+        kept_words = "kept, with controls," if run.plan.control else "kept,"
+        words = f"version {which[2]}, one of {len(among)} that were {kept_words}"
+        return Best(version=which[2], words=f"{words} with {stands(which[1], metric)}; {untrained}")
     ranked = [
-        (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.words)
+        (-lineage.score(one), one.number, one.gate.base.better, one.gate.base.change.told(metric))
         for one in lineage.strongest
         if one.gate
     ]
     if kept:
-        ranked.append((-scores.mean(metric), version.number, beside.kept, beside.change.words))
+        ranked.append(
+            (-scores.mean(metric), version.number, beside.kept, beside.change.told(metric))
+        )
     ranked.sort()
     how = "beside" if run.plan.accept == "higher" else "is better than"
     for _, number, is_better, words in ranked:
@@ -187,7 +191,7 @@ def best_after(run: Run, version: Version, found: Ruling, scores: Scores, beside
     words = f"no version is better than no training: {untrained}"
     if ranked:
         score, number, _, beside_words = ranked[0]
-        words += f"; version {number}, the strongest with {-score:.1%}: {beside_words}"
+        words += f"; version {number}, the strongest with {stands(-score, metric)}: {beside_words}"
     return Best(version=None, words=words)
 
 

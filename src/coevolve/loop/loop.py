@@ -18,6 +18,7 @@ Every phase is recorded in the ledger before the next begins, and reads only wha
 that is killed anywhere and resumed takes the same decisions.
 """
 
+from coevolve.evaluation.gate import margin
 from coevolve.loop.backtest import backtest, foretold, merge
 from coevolve.loop.begin import begin
 from coevolve.loop.decide import decide
@@ -104,8 +105,9 @@ def check_measurement(run: Run, generation: int, node: Node) -> None:
         return Check(version=node.number, draw=draw, rate=rate, before=before, spent=scores.spent)
 
     found = run.phase(generation_place(generation), "check", work)
+    off = margin(found.apart, run.plan.objective.metric)
     run.say(
-        f"version {node.number}, measured again, is {found.apart:.3f} off; later versions are "
+        f"version {node.number}, measured again, is {off} off; later versions are "
         "compared with that"
     )
 

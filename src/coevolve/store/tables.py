@@ -74,7 +74,7 @@ def glance(lineage: "Lineage") -> list[dict[str, str]]:
                 for name in ("valid", "optimal")
             },
             "n": str(gate.scores.n) if gate else "",
-            "change": gate.change.words if gate else "",
+            "change": gate.change.told(lineage.plan.objective.metric) if gate else "",
             "verdict": version.verdict or "not judged yet",
         }
 

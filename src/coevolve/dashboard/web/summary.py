@@ -12,7 +12,7 @@ from coevolve.dashboard.answers import MetricChange
 from coevolve.dashboard.effect import several
 from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Tested, headline_of
-from coevolve.dashboard.numbers import both_words, change_words, place_words, rate_words
+from coevolve.dashboard.numbers import both_words, place_words, rate_words
 from coevolve.dashboard.record import early_end, folded
 from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
@@ -107,7 +107,7 @@ class Summary(NamedTuple):
             "dev": rate_words(self.dev),
             "test, first": both_words([(one.metric, one.before) for one in tested]),
             "test, last": both_words([(one.metric, one.after) for one in tested]),
-            "test, change": change_words(test.change) if test else "",
+            "test, change": test.change.told() if test else "",
             "test, beware": "; ".join(fall.words for fall in test.falls) if test else "",
             "asks": f"question {asked.number}, {asked.gate} of {place_words(asked.place)}; answer "
             "with `coevolve approve|revise|abort`"
