@@ -98,6 +98,17 @@ def test_engineers_helped_only_against_what_trained_as_long(
     assert found.helped.counts["kept"] == (verdict == "kept")
 
 
+def test_a_reward_that_decides_is_told_as_it_is_and_rates_in_points() -> None:
+    objective = {"metric": "reward", "protect": []}
+    told = answers_of(lineage(0.05, objective=objective), None)
+    assert told.learned.standing.line == "version 1: +0.100 [+0.080, +0.120], n 200"
+    assert "points" not in told.learned.sentence + told.helped.sentence
+    rates = answers_of(lineage(0.05), None)
+    assert rates.learned.standing.line == "version 1: +10.0 points [+8.0, +12.0], n 200"
+    same = change(0.0, 0.0)
+    assert same.told() == same.told("reward") == "no task differs, n 200"
+
+
 @pytest.mark.parametrize(
     ("gain", "dead", "answer"),
     [(0.05, 40, "yes"), (0.05, 38, "yes"), (0.05, 30, "unclear"), (0.01, 40, "unclear"),

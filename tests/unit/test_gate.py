@@ -145,6 +145,7 @@ def test_a_fall_is_reverted_and_a_rise_kept() -> None:
     assert not fallen.kept
     assert "fell by more than 2 points" in fallen.words
     assert f"n {300}" in fallen.words
+    assert fallen.change.told() in fallen.words
     risen = judge(low, high)
     assert risen.kept
     assert "better" in risen.words

@@ -164,7 +164,7 @@ def test_a_tree_shows_parents_verdicts_patches_and_alarms(web: TestClient) -> No
     assert version["judged"]["change"]["n"] == 40
     page = web.get("/runs/deep/tree/changes/1").text
     assert "dead after" in page
-    assert "0.125 <small>[0.06, 0.23] n 64" in page
+    assert "12.5 % <small>[6.0, 23.0] n 64" in page
     last = web.get("/runs/deep/tree/changes/4").text
     assert "hacked reward" in last
     assert "size5.data_ratio" in last

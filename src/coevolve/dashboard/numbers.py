@@ -1,10 +1,20 @@
 """How numbers, times and names are written on a page."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from coevolve.diagnostics.suite import load_suite
 from coevolve.evaluation.difference import POINTS, Difference, shift
 from coevolve.evaluation.statistics import Rate
+from coevolve.harness.plan import RATES
+
+SHARES = (
+    "alive", "better", "blurred", "data_left", "dead_", "flat.", "groups_kept", "live_expected",
+    "paid_alike", "revived_", "rollouts_kept", "steps_expected", "successes_cut", "tokens_kept",
+    "truncated", "violations_", "would_fit",
+)  # fmt: skip
+"""What the names of a backtest's numbers begin with where they are shares."""
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -45,6 +55,28 @@ def place_words(place: str | None) -> str:
 
 def number(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value + 0.0:.{digits}g}"  # no minus zero
+
+
+@cache
+def shares() -> frozenset[str]:
+    """Metrics that are shares: those of the score, and diagnostics of the program."""
+    known = load_suite().diagnostics
+    return frozenset(name for name, one in known.items() if one.share) | {*RATES}
+
+
+def reading(value: float | None, name: str, digits: int = 4) -> str:
+    """The value of a metric or a diagnostic: of a share in percent."""
+    return percent(value) if value is not None and name in shares() else number(value, digits)
+
+
+def slope(change: float, name: str) -> str:
+    """How a metric or a diagnostic moves from version to version."""
+    return shift(change, "valid") if name in shares() else f"{change:+.2g}"
+
+
+def measure(value: float, name: str) -> str:
+    """A number of a backtest: of a share in percent."""
+    return percent(value) if name.startswith(SHARES) else number(value)
 
 
 def count(value: float) -> str:
@@ -94,6 +126,6 @@ def slug(text: str) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (percent, points, interval, chance, number, count, amount, duration,
-                moment, shade, label, labels, slug)
+    for one in (percent, points, interval, chance, number, reading, slope, measure, count, amount,
+                duration, moment, shade, label, labels, slug)
 } | {"place": place_words, "told": Difference.told}  # fmt: skip

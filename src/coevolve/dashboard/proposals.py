@@ -15,6 +15,8 @@ from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import Knobs
 from coevolve.engineering.table import is_table
 from coevolve.engineers.reach import apply
+from coevolve.evaluation.difference import stands
+from coevolve.evaluation.gate import margin
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch
 from coevolve.harness.proposal import Proposal
@@ -115,11 +117,13 @@ def generation_facts(record: Record, one: Generation) -> GenerationFacts:
     grown = [version for version in record.lineage.versions if version.generation == one.number]
     parent = one.diagnose.parent if one.diagnose else next((v.parent for v in grown), None)
     check, harness = one.check, harness_before(record.lineage, parent)
+    metric = record.lineage.plan.objective.metric
     return GenerationFacts(
         number=one.number,
         parent=parent,
         alarms=one.diagnose.alarms if one.diagnose else (),
-        check=f"version {check.version} measured again: {check.rate:.3f}, before {check.before:.3f}"
+        check=f"Version {check.version} measured again: {stands(check.rate, metric)}, before "
+        f"{stands(check.before, metric)}."
         if check
         else "",
         attempts=attempts_of(record, one, harness),
@@ -240,7 +244,7 @@ def in_words(said: str) -> str:
 
 def expected(patch: Patch) -> str:
     """What a patch is to move."""
-    least = f" by at least {patch.least:g}" if patch.least else ""
+    least = f" by at least {margin(patch.least, patch.metric)}" if patch.least else ""
     return written(f"{patch.metric} {patch.direction}{least}")
 
 

@@ -10,6 +10,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coevolve.core.fence import clean, cut
+from coevolve.dashboard.numbers import reading
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -45,7 +46,8 @@ def ticked(text: str) -> "Markup":
     )
 
 
-ALARM = re.compile(r"(warn|critical): (\w+) (\S+) ([<>]) (\S+) \((.*)\)")
+NUMBER = r"(-?[\d.]+(?:e[-+]\d+)?)"
+ALARM = re.compile(rf"(warn|critical): (\w+) {NUMBER} ([<>]) {NUMBER} \((.*)\)")
 
 
 def alarm_words(text: str) -> tuple[str, str]:
@@ -55,7 +57,8 @@ def alarm_words(text: str) -> tuple[str, str]:
         return "warn", text
     level, name, value, sign, threshold, more = found.groups()
     how = "above" if sign == ">" else "below"
-    return level, f"{name.replace('_', ' ')} {value}, {how} {threshold} ({more})"
+    stands, most = (reading(float(one), name) for one in (value, threshold))
+    return level, f"{name.replace('_', ' ')} {stands}, {how} {most} ({more})"
 
 
 def brief(value: object, most: int = 60) -> str:

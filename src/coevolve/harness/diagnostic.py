@@ -103,6 +103,11 @@ class Diagnostic(Value):
         made = self.model_copy(update={"sightings": tuple(known[key] for key in sorted(known))})
         return made.model_copy(update={"blocks": made.held >= HELD_TO_BLOCK and not made.retired})
 
+    @property
+    def share(self) -> bool:
+        """Whether its values are shares, by the interval that it asks for."""
+        return "share_low(" in self.sql
+
     def applies(self, domains: Iterable[str]) -> bool:
         """Whether it is about a run with these domains."""
         own = "*" in self.domains or bool(set(self.domains) & set(domains))
