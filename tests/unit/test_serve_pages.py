@@ -10,7 +10,7 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
-from pretended import TREE
+from pretended import TREE, Saying, make_run
 from served import PARENTS, REFUSED, SKILL, VERDICTS, failed_run, rounds_run, tree_run
 from web import TestClient, as_json, client
 
@@ -23,6 +23,8 @@ from coevolve.dashboard.web.folders import Folders, RunFolder
 from coevolve.dashboard.web.summary import Summary, read
 from coevolve.evaluation.difference import Difference
 from coevolve.evaluation.statistics import Rate, wilson
+from coevolve.loop.final import final
+from coevolve.loop.loop import run_loop
 from coevolve.store import phases
 from coevolve.store.ledger import Ledger
 
@@ -429,6 +431,24 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert facts["answer"] == "no"
     assert "on test tasks" in facts["sentence"]
     assert facts["test"]["change"] == change.model_dump()
+
+
+def test_numbers_of_the_test_split_open_its_rollouts_once_it_is_open(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", Saying())
+    run_loop(run)
+    final(run.ledger, run.gauge, 12)
+    run.ledger.close()
+    web = client(tmp_path)
+    overview = unescape(web.get("/runs/run").text)
+    for version, rate in ((-1, "before"), (2, "after")):
+        asked = {"version": str(version), "source": "test"}
+        assert f'href="/runs/run/rollouts?version={version}&source=test"' in overview
+        found = as_json(web, "/runs/run/rollouts", **asked)["found"]
+        metrics = as_json(web, "/runs/run")["facts"]["test"]["metrics"]
+        assert found["n"] == metrics[0][rate]["n"] == 12
+        assert found["valid"]["successes"] == metrics[0][rate]["successes"]
+        drawn = web.get(f"/runs/run/rollouts/{found['rows'][0]['id']}/picture").text
+        assert "<svg" in drawn
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:

@@ -11,12 +11,16 @@ from coevolve.evaluation.falls import Fall, falls
 from coevolve.evaluation.statistics import Rate
 from coevolve.harness.budget import Spent
 from coevolve.harness.plan import Plan
+from coevolve.store.layout import BASE
 from coevolve.store.lineage import Lineage
-from coevolve.store.phases import Final, Share
+from coevolve.store.phases import Share
 
 
 class Tested(NamedTuple):
     """The first policy beside the last one on the test split, which decided nothing."""
+
+    version: int
+    """Of the last one; -1 if that is the first."""
 
     first: Rate
     """Of valid answers."""
@@ -63,7 +67,7 @@ def headline_of(
     """The result so far; `plan` is None where it is lost and the lineage stands on defaults."""
     answers = answers_of(lineage, space)
     learned, standing = answers.learned, answers.learned.standing
-    tested = tested_of(lineage.final, lineage.plan)
+    tested = tested_of(lineage)
     answer, sentence = learned.answer, learned.sentence
     by_gate = ""
     if tested and standing.version is not None:  # otherwise both are the first policy
@@ -87,10 +91,13 @@ def headline_of(
     )  # fmt: skip
 
 
-def tested_of(final: Final | None, plan: Plan) -> Tested | None:
+def tested_of(lineage: Lineage) -> Tested | None:
     """What `coevolve final` recorded."""
+    final, plan = lineage.final, lineage.plan
     if final is None:
         return None
+    trained = (node for node in lineage.nodes if node.train and node.policy == final.last.policy)
+    version = next((node.number for node in trained), BASE)
     first, last = final.first.rates, final.last.rates
     metrics = tuple(
         MetricChange(name, as_rate(first[name]), as_rate(last[name]), change)
@@ -99,9 +106,8 @@ def tested_of(final: Final | None, plan: Plan) -> Tested | None:
     before, after = ({name: one.rate for name, one in side.items()} for side in (first, last))
     fell = falls(before, after, final.change, plan.objective.protect, plan.gate.margin)
     valid = final.change["valid"]
-    return Tested(
-        as_rate(first["valid"]), as_rate(last["valid"]), valid, final.tasks, metrics, fell
-    )
+    rates = as_rate(first["valid"]), as_rate(last["valid"])
+    return Tested(version, *rates, valid, final.tasks, metrics, fell)
 
 
 def as_rate(one: Share) -> Rate:

@@ -23,6 +23,10 @@ TRIES = 4
 """How often so many tasks are generated in search of different ones."""
 
 
+HELD_OUT, FINAL = "held out", "final"
+"""What tasks are used for: those of the whole run, and those of the test split."""
+
+
 class TargetTasks:
     """Generated from knobs, or dealt out of a suite or a file."""
 
@@ -35,7 +39,7 @@ class TargetTasks:
         self.workers = os.cpu_count() or 1
         self.known: dict[str, list[Task]] = {}
 
-    def held_out(self, split: Split, count: int, use: str = "held out") -> list[Task]:
+    def held_out(self, split: Split, count: int, use: str = HELD_OUT) -> list[Task]:
         """Tasks for some use that stay the same for the whole run, and for every arm with the same
         seed. Of tasks that ask the same thing one is taken: a model answers them alike, and
         intervals count tasks as independent. There may be fewer than wanted."""

@@ -10,6 +10,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.difference import Difference, by_task, paired
+from coevolve.evaluation.target import FINAL
 from coevolve.loop.measure import spent_on
 from coevolve.store.events import STATES, Event
 from coevolve.store.gauge import Gauge
@@ -36,7 +37,7 @@ def final(ledger: Ledger, gauge: Gauge, count: int) -> Final:
 
     def work() -> Final:
         began = time.monotonic()
-        tasks = gauge.target.held_out(Split.TEST, count, "final")
+        tasks = gauge.target.held_out(Split.TEST, count, FINAL)
         # Each policy once: where nothing is better than no training, some are the same.
         places = {policy: name for name, policy in reversed(policies.items())}
         asked = {

@@ -5,6 +5,7 @@
     versions/NN/probes/NAME/*.parquet      version NN, probed under other knobs     split train
     versions/NN/gate/*.parquet             version NN, judged                       split gate
     base/gate/*.parquet                  the policy before any version (-1)       split gate
+    final/NAME/*.parquet                 the first policy (-1), version 0, the last split test
 
 A folder of a single stage (`stage.json`) is read as a run with the one version 0. Files of a split
 that was not asked for are not opened, not listed and not named.
@@ -23,7 +24,7 @@ from coevolve.store.rollouts import problem
 from coevolve.store.seals import Sums, damages
 from coevolve.store.shards import standing
 
-Source = Literal["train", "dev", "probe", "gate"]
+Source = Literal["train", "dev", "probe", "gate", "test"]
 VISIBLE = (Split.TRAIN, Split.DEV)
 """Splits that engineers, diagnostics and backtests may read."""
 BASE = -1
@@ -81,6 +82,28 @@ def places(folder: Path) -> Iterator[tuple[int, Source, Split, Path, str]]:
         yield version, "dev", Split.DEV, place / "dev", "*.parquet"
         yield version, "probe", Split.TRAIN, place / "probes", "*/*.parquet"
         yield version, "gate", Split.GATE, place / "gate", "*.parquet"
+    for version, place in tested(folder):
+        yield version, "test", Split.TEST, place, "*.parquet"
+
+
+def tested(folder: Path) -> Iterator[tuple[int, Path]]:
+    """Where test tasks were answered, once they were, and the version that did."""
+    paths = Paths(folder)
+    if not paths.final.is_dir():
+        return
+    try:
+        with Ledger.open(folder, broken=True, read_only=True) as ledger:
+            event = ledger.find("phase/run/final")
+    except LedgerError:
+        return
+    if event is None:
+        return
+    last = Path(paths.find(str(event.payload["last"]["policy"])))
+    yield BASE, paths.final / "first"
+    yield 0, paths.final / "root"
+    for version, place in paths.versions():
+        if last.is_relative_to(place):
+            yield version, paths.final / "last"
 
 
 def version_folders(folder: Path) -> list[tuple[int, Path]]:

@@ -30,6 +30,7 @@ MOST_MEMBERS = 64
 SOURCES = {
     "train": "drawn in training", "dev": "measured, shown to engineers",
     "probe": "probed under other knobs", "gate": "judged, hidden from engineers",
+    "test": "measured once, at the end",
 }  # fmt: skip
 ORDERS = ("version", "step", "reward", "tokens")
 """Columns to sort by; with a minus the greatest first."""
