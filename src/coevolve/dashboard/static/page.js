@@ -107,7 +107,7 @@
         Object.assign({ size: 48, gap: 4, values: function (_, ticks) {
           var step = ticks.length > 1 ? ticks[1] - ticks[0] : 1;
           return ticks.map(function (tick) {
-            if (unit === "percent") return (100 * tick).toFixed(step * 100 % 1 > 0.001 ? 1 : 0) + " %";
+            if (unit === "percent") return (100 * tick).toFixed(Math.abs(step * 100 - Math.round(step * 100)) > 0.001 ? 1 : 0) + " %";
             if (tick && Math.abs(tick) < 0.001) return tick.toExponential(step < Math.abs(tick) ? 1 : 0);
             return tick.toLocaleString("en", { maximumFractionDigits: 4 });
           });
