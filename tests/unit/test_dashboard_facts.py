@@ -16,6 +16,7 @@ from coevolve.dashboard.curves import curves_of, mean
 from coevolve.dashboard.durations import gaps
 from coevolve.dashboard.facts import Facts, facts_of
 from coevolve.dashboard.knobs import knobs_of
+from coevolve.dashboard.numbers import setting, wished
 from coevolve.dashboard.record import Record, read_record
 from coevolve.dashboard.tasks import held_out
 from coevolve.evaluation.difference import paired
@@ -213,6 +214,8 @@ def test_proposals_are_shown_as_they_were_projected(made: Path, facts: Facts) ->
         assert asked[name].before == before[name]
         assert asked[name].after == pytest.approx(after[name])
         assert float(asked[name].wish) == pytest.approx(before[name] + 0.075)
+        assert wished(asked[name].wish, asked[name].unit) == "27.5 %"
+    assert wished("many", "share of tasks") == "many"
     assert asked["no.such"].before is None
     ((_, version, _),) = facts.generations[0].tried
     assert version == 1
@@ -228,6 +231,9 @@ def test_knobs_are_those_of_the_versions(made: Path, facts: Facts) -> None:
     assert holes.trail == [0.2, *holes.values[1:]]
     assert "size20.hole_ratio" not in levels
     assert "path_length.min = 1" in facts.levels.still
+    units = {one.title: one.unit for one in facts.levels.families}
+    assert setting(holes.values[1], units["hole ratio"]) == "27.5 %"
+    assert setting(4, "cells") == "4"
 
 
 def test_curves_of_training_that_goes_on_are_laid_end_to_end(facts: Facts) -> None:

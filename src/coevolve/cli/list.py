@@ -37,19 +37,18 @@ def list(
         notes.print(f"there is no run in {folder}; `coevolve run` makes one", highlight=False)
         return
     table = Table(header_style="bold", box=None, padding=(0, 2, 0, 0))
-    for name in ("run", "state", "kept", "valid, gate", "change, points", "last event"):
+    for name in ("run", "state", "kept", "valid, gate", "change", "last event"):
         table.add_column(name, no_wrap=True)
     for one in found:
-        change = one.standing.change
+        standing = one.standing
         rates = [percent(rate.value) if rate else "-" for rate in (one.base, one.final)]
-        words = f"{100 * change.mean:+.1f} [{100 * change.low:+.1f}, {100 * change.high:+.1f}]" \
-            if change else one.problem or one.standing.words  # fmt: skip
+        change = standing.change.told(standing.metric) if standing.change else ""
         table.add_row(
             Text(visible(one.name)),
             one.state,
             f"{one.kept} of {one.judged}",
             " → ".join(rates).replace(" %", "", 1),
-            Text(words),
+            Text(change or one.problem or standing.words),
             one.last[5:16].replace("T", " "),
         )
     out.print(table)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from coevolve.dashboard.numbers import setting
 from coevolve.dashboard.record import Record
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.harness.harness import Harness
@@ -79,7 +80,7 @@ def levels_of(record: Record) -> Levels:
             continue
         values = [one[knob.name] for one in knobs]
         if not (knob.group or knob.harder or any(changes(values, versions))):
-            still.append(f"{knob.name} = {values[0]:.4g}")
+            still.append(f"{knob.name} = {setting(values[0], knob.unit)}")
             continue
         title = knob.group or (knob.suffix if knob.prefix in owners else "others")
         # What belongs to no family shares a scale only with what is counted in the same unit.

@@ -69,6 +69,19 @@ def reading(value: float | None, name: str, digits: int = 4) -> str:
     return percent(value) if value is not None and name in shares() else number(value, digits)
 
 
+def setting(value: float, unit: str, digits: int = 4) -> str:
+    """The value of a knob: of a share in percent."""
+    return f"{100 * value:.3g} %" if unit.startswith("share") else number(value, digits)
+
+
+def wished(text: str, unit: str) -> str:
+    """What was asked of a knob, which may be no number."""
+    try:
+        return setting(float(text), unit)
+    except ValueError:
+        return text
+
+
 def slope(change: float, name: str) -> str:
     """How a metric or a diagnostic moves from version to version."""
     return shift(change, "valid") if name in shares() else f"{change:+.2g}"
@@ -126,6 +139,6 @@ def slug(text: str) -> str:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
-    for one in (percent, points, interval, chance, number, reading, slope, measure, count, amount,
-                duration, moment, shade, label, labels, slug)
+    for one in (percent, points, interval, chance, number, reading, setting, wished, slope,
+                measure, count, amount, duration, moment, shade, label, labels, slug)
 } | {"place": place_words, "told": Difference.told}  # fmt: skip

@@ -36,6 +36,7 @@ class Asked(NamedTuple):
     before: float | None
     """None for a knob that does not exist."""
     after: float | None
+    unit: str = ""
 
 
 class Said(NamedTuple):
@@ -267,18 +268,19 @@ def projected(
     """What was asked of each knob and what it came to; how many of those asked for are not in use;
     what moved besides."""
     used = {knob.name for knobs in (incumbent, after) for knob in knobs.in_use()}
+    units = {name: knob.unit for name, knob in incumbent.space.knobs.items()}
     wishes = {
         name: brief(value)
         for name, value in values.items()
         if name not in incumbent or value != incumbent[name]
     }
     asked = [
-        Asked(brief(name, 100), wish, incumbent.get(name), after.get(name))
+        Asked(brief(name, 100), wish, incumbent.get(name), after.get(name), units.get(name, ""))
         for name, wish in wishes.items()
         if name not in incumbent or name in used
     ]
     moved = [
-        Asked(name, "", old, new)
+        Asked(name, "", old, new, units[name])
         for name, (old, new) in after.difference(incumbent).items()
         if name not in wishes
     ]
