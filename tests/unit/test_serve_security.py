@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pytest
-from pretended import HOSTILE, make_run
+from pretended import HOSTILE, Listed, make_run, temperature
 from served import hostile_folder
 from web import TestClient, as_json, client
 
@@ -216,6 +216,23 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
     assert web.get("/runs/run/decision/other").status_code == 404
     asked = [event.phase for event in run.ledger.events("phase")]
     assert "propose-1" in asked
+    run.ledger.close()
+
+
+def test_what_is_passed_over_says_so_beside_what_is_trained(tmp_path: Path) -> None:
+    patches = (temperature(0.9), temperature(0.8))
+    changes = {"approval": ["backtest"], "factors": ["recipe.temperature"]}
+    run = make_run(tmp_path / "run", Listed(*patches), ("prioritised", "greedy"), **changes)
+    thread = threading.Thread(target=run_loop, args=(run,), daemon=True)
+    thread.start()
+    web = client(tmp_path)
+    first, second = until(partial(asked_after, web, 0))["options"]
+    assert (first["taken"], second["taken"]) == (True, False)
+    text = web.get("/runs/run/decision").text
+    assert text.count("not trained</span>: not needed: others came first") == 1
+    web.post("/runs/run/answer", data={**form_of(web), "decision": "abort", "note": ""})
+    thread.join(300)
+    assert not thread.is_alive()
     run.ledger.close()
 
 
