@@ -28,6 +28,7 @@ def test_an_alarm_is_a_sentence() -> None:
 
 def test_shares_are_told_in_percent_and_all_else_as_it_is() -> None:
     assert (reading(0.5, "dead_groups"), reading(0.5, "valid")) == ("50.0 %", "50.0 %")
+    assert reading(0.5, "coarse_reward") == "50.0 %"
     assert (reading(0.5, "entropy"), reading(None, "dead_groups")) == ("0.5", "–")
     assert (slope(-0.02, "dead_groups"), slope(-0.02, "entropy")) == ("-2.0 points", "-0.02")
     assert (measure(0.5, "dead_after"), measure(0.5, "worth_after")) == ("50.0 %", "0.5")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from coevolve.backtests.bets import Bench, Bet
-from coevolve.backtests.numbers import CORRECT, SIGNAL, count, follows, share
+from coevolve.backtests.numbers import CORRECT, SIGNAL, chance, count, follows, share
 from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.domains.base import Domain
@@ -55,7 +55,7 @@ def backtest_knobs(
     lives, surely = after.value >= rule.least_alive, found.better >= asked
     said = (
         f"{bench.by} {new.values.mean():.4g}, before {old.values.mean():.4g}: better with a chance "
-        f"of {found.better:.0%}; {after.value:.0%} of {after.n} groups carry signal, before "
+        f"of {chance(found.better)}; {after.value:.0%} of {after.n} groups carry signal, before "
         f"{before.value:.0%} of {before.n}"
     )
     if not lives:

@@ -82,5 +82,12 @@ def judged(
     return Backtest(passed=not wrong, words=words, prediction=prediction, measures=measures)
 
 
+def chance(value: float) -> str:
+    """In percent; resampling can be sure of nothing."""
+    if value > 0.99:
+        return "over 99 %"
+    return f"{100 * value:.0f} %" if value >= 0.01 else "under 1 %"
+
+
 def percent(measure: Measure) -> str:
     return f"{measure.value:.1%} of {measure.n:,}"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from coevolve.dashboard.numbers import percent, points
+from coevolve.backtests.numbers import chance
+from coevolve.dashboard.numbers import points
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
@@ -373,14 +374,7 @@ def foretold(patch: Patch, backtest: Backtest | None) -> str:
         return "not tried"
     better = backtest.measures.get("better")
     if better is not None:
-        return f"better with a chance of {odds(better.value)}, n {better.n}"
+        return f"better with a chance of {chance(better.value)}, n {better.n}"
     if backtest.prediction == "unclear":
         return "could not tell"
     return f"{patch.metric.replace('_', ' ')} {backtest.prediction}"
-
-
-def odds(chance: float) -> str:
-    """In percent; resampling can be sure of nothing."""
-    if chance > 0.99:
-        return "over 99 %"
-    return percent(chance, 0) if chance >= 0.01 else "under 1 %"

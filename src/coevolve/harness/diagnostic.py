@@ -105,8 +105,8 @@ class Diagnostic(Value):
 
     @property
     def share(self) -> bool:
-        """Whether its values are shares, by the interval that it asks for."""
-        return "share_low(" in self.sql
+        """Whether its values are shares, by what it asks, or by the interval that it asks for."""
+        return "what share" in self.question.lower() or "share_low(" in self.sql
 
     def applies(self, domains: Iterable[str]) -> bool:
         """Whether it is about a run with these domains."""
