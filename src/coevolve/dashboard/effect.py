@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from coevolve.backtests.numbers import chance
-from coevolve.dashboard.numbers import points
+from coevolve.dashboard.numbers import points, several
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace
@@ -274,10 +274,6 @@ def dead_before(lineage: Lineage) -> float:
 def first_kept(lineage: Lineage) -> Version | None:
     """The first version with a proposed change that was kept."""
     return next((one for one in lineage.versions if one.patch and one.verdict == "kept"), None)
-
-
-def several(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def counted(lineage: Lineage) -> dict[str, int]:

@@ -96,6 +96,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def several(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{count(number)} {what}{'s' * (number != 1)}"
+
+
 def amount(value: float, name: str, digits: int = 4) -> str:
     """Of a budget: money has fractions, everything else is counted."""
     return number(value, digits) if name == "money" else count(value)
@@ -140,5 +145,5 @@ def slug(text: str) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (percent, points, interval, chance, number, reading, setting, wished, slope,
-                measure, count, amount, duration, moment, shade, label, labels, slug)
+                measure, count, several, amount, duration, moment, shade, label, labels, slug)
 } | {"place": place_words, "told": Difference.told}  # fmt: skip

@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
 from coevolve.dashboard.answers import MetricChange
-from coevolve.dashboard.effect import several
 from coevolve.dashboard.failing import Failures, failures_of
 from coevolve.dashboard.headline import Tested, headline_of
-from coevolve.dashboard.numbers import both_words, place_words, rate_words
+from coevolve.dashboard.numbers import both_words, place_words, rate_words, several
 from coevolve.dashboard.record import early_end, folded
 from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
