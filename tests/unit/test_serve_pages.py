@@ -433,6 +433,18 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert facts["test"]["change"] == change.model_dump()
 
 
+def test_what_fails_most_opens_its_rollouts_from_the_top_of_the_page(
+    web: TestClient, root: Path
+) -> None:
+    page = unescape(web.get("/runs/first").text)
+    where = "/runs/first/rollouts?version=2&source=dev&failure=conflict"
+    assert f'href="{where}">Look at these rollouts' in page
+    found = as_json(web, where)["found"]
+    assert found["n"] == facts_of(root / "first").failing.rows[0].now.successes
+    tree = web.get("/runs/deep/tree/changes/3").text
+    assert "Its 1 number<" in tree
+
+
 def test_numbers_of_the_test_split_open_its_rollouts_once_it_is_open(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", Saying())
     run_loop(run)

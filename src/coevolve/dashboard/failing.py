@@ -30,9 +30,14 @@ class Failures(NamedTuple):
     """The most frequent now first."""
 
     @property
+    def failed(self) -> bool:
+        """Whether anything fails now."""
+        return bool(self.rows and self.rows[0].now.successes)
+
+    @property
     def sentence(self) -> str:
         """What fails most now."""
-        if not self.rows or not self.rows[0].now.successes:
+        if not self.failed:
             return f"Nothing: version {self.version} fails at no dev task."
         most = self.rows[0]
         meaning = f" ({most.meaning})" if most.meaning else ""
