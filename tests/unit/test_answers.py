@@ -269,7 +269,7 @@ def test_a_patch_is_told_whatever_it_changes() -> None:
     strange = patch.model_copy(update={"value": "all of them"})
     assert patch_words(strange, Harness(), SPACE) == "knobs that cannot be read"
     reward = Patch(factor="reward", value="valid + optimal", hypothesis="x")
-    assert patch_words(reward, Harness(), SPACE) == "reward valid + optimal, before: reward"
+    assert patch_words(reward, Harness(), SPACE) == "reward: valid + optimal, before: reward"
     unknown = Patch(factor="no.such", value=1, hypothesis="x")
     assert "no.such" in patch_words(unknown, Harness(), SPACE)
 

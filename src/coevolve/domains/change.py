@@ -36,7 +36,7 @@ def patch_words(patch: Patch, before: Harness, space: KnobSpace | None) -> str:
         name = patch.factor.removeprefix("recipe.").replace("_", " ")
         if isinstance(old, int | float) and isinstance(new, int | float):
             return f"{name} {brief(old)} → {brief(new)}"
-        return f"{name} {brief(new)}, before: {brief(old)}"
+        return f"{name}: {brief(new)}, before: {brief(old)}"
     if not isinstance(new, Mapping):
         return "knobs that cannot be read"
     if space is None:
