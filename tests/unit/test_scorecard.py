@@ -104,7 +104,10 @@ def test_the_command_shows_it(tmp_path: Path) -> None:
     printed = CliRunner().invoke(app, ["scorecard", str(tmp_path), "--json"])
     values = json.loads(printed.stdout)
     assert values["totals"][-1]["hits"]["n"] == 4
-    assert values["lines"][0]["predicted"] == "up"
+    first = values["lines"][0]
+    assert first["predicted"] == "up"
+    before, after = (f"{100 * first[name]:.1f} %" for name in ("before", "after"))
+    assert f"{first['moved']} {before} → {after}" in shown.output
 
 
 SCREENED = Backtests(

@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from coevolve.backtests.scorecard import Scorecard
+    from coevolve.backtests.scorecard import Line, Scorecard
     from coevolve.evaluation.statistics import Rate
 
 
@@ -46,7 +46,7 @@ def tables(found: "Scorecard") -> list["Table"]:
         lines.add_row(
             "" if line.version is None else str(line.version), line.factor, line.metric,
             line.predicted,
-            f"{line.moved} {line.before:.3g} → {line.after:.3g}" if line.moved is not None else "",
+            moved_words(line),
             line.verdict, line.result if line.passed else "refused",
         )  # fmt: skip
     caption = "95 % Wilson intervals; a coin comes true in half of all cases"
@@ -60,6 +60,16 @@ def tables(found: "Scorecard") -> list["Table"]:
             rate_of(total.sure_hits),
         )  # fmt: skip
     return [lines, totals]
+
+
+def moved_words(line: "Line") -> str:
+    """What became of a patch's metric; empty where it was not measured."""
+    from coevolve.dashboard.numbers import reading
+
+    if line.moved is None:
+        return ""
+    before, after = (reading(value, line.metric, 3) for value in (line.before, line.after))
+    return f"{line.moved} {before} → {after}"
 
 
 def rate_of(rate: "Rate") -> str:
