@@ -228,6 +228,10 @@ def test_what_is_passed_over_says_so_beside_what_is_trained(tmp_path: Path) -> N
     web = client(tmp_path)
     first, second = until(partial(asked_after, web, 0))["options"]
     assert (first["taken"], second["taken"]) == (True, False)
+    (trial, other) = as_json(web, "/runs/run")["facts"]["answers"]["helped"]["trials"]
+    assert (trial["verdict"], trial["why"], other["verdict"]) == ("undecided", "", "passed over")
+    for page in ("", "/changes", "/changes/generation-1"):
+        assert "sent it back" not in web.get(f"/runs/run{page}").text
     text = web.get("/runs/run/decision").text
     assert text.count("not trained</span>: not needed: others came first") == 1
     web.post("/runs/run/answer", data={**form_of(web), "decision": "abort", "note": ""})

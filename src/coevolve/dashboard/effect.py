@@ -50,7 +50,8 @@ class Trial(NamedTuple):
     against: str
     """What that is."""
     verdict: str
-    """In one word; refused, or passed over for others, if it was not trained."""
+    """In one word; refused, passed over for others, sent back or undecided, if it was not
+    trained."""
     why: str
     """Of a refusal."""
     metric: str = "valid"
@@ -280,9 +281,9 @@ def counted(lineage: Lineage) -> dict[str, int]:
     """What became of all proposals; who asks for no change proposes nothing."""
     said = [one for one in lineage.proposals if one.patch or one.failure]
     patched = [one for one in lineage.versions if one.patch]
-    tried = [one for each in lineage.generations if each.tests for one in each.tests.tried]
-    left = [untrained(one) for one in tried]
-    returned = left.count("sent back") - len(patched)
+    tried = [(each, one) for each in lineage.generations if each.tests for one in each.tests.tried]
+    left = [untrained(lineage, *one) for one in tried if trained_as(lineage, *one) is None]
+    later = {name: left.count(name) for name in ("sent back", "undecided") if name in left}
     unusable = sum(one.patch is None for one in said)
     again = max(0, len(said) - unusable - len(tried))
     return {
@@ -290,7 +291,7 @@ def counted(lineage: Lineage) -> dict[str, int]:
         "trained": len(patched),
         "refused": left.count("refused"),
         "passed over": left.count("passed over"),
-        **({"sent back": returned} if returned > 0 else {}),
+        **later,
         **({"not tried": again} if again else {}),
         "unusable": unusable,
         "kept": sum(one.verdict == "kept" for one in patched),
@@ -344,7 +345,8 @@ def trial_of(
     before = node_at(lineage, parent or 0)  # which may be lost
     harness = before.version.harness if before else Harness()
     gate = node.gate if node else None
-    verdict = untrained(tried) if node is None else node.version.verdict or "not judged"
+    left = untrained(lineage, generation, tried) if node is None else ""
+    verdict = node.version.verdict or "not judged" if node else left
     return Trial(
         generation.number,
         node.number if node else None,
@@ -354,14 +356,15 @@ def trial_of(
         gate.change if gate else NOTHING,
         compared_with(lineage, gate.against) if gate else "",
         verdict,
-        "" if node else tried.refused or "a person sent it back",
+        tried.refused or ("a person sent it back" if left == "sent back" else ""),
         lineage.plan.objective.metric,
     )
 
 
-def untrained(tried: Tried) -> str:
+def untrained(lineage: Lineage, generation: Generation, tried: Tried) -> str:
     """What became of a patch that was not trained."""
-    return {"": "sent back", NOT_NEEDED: "passed over"}.get(tried.refused, "refused")
+    open_ = "undecided" if lineage.undecided(generation) else "sent back"
+    return {"": open_, NOT_NEEDED: "passed over"}.get(tried.refused, "refused")
 
 
 def foretold(patch: Patch, backtest: Backtest | None) -> str:

@@ -101,6 +101,8 @@ class GenerationFacts(NamedTuple):
     """What was tried before training, the version that it was trained as, and what it changes."""
     versions: tuple[int, ...]
     """Trained in it."""
+    undecided: bool
+    """Whether what was tried may still be trained."""
     learned: tuple[str, ...]
     """Skills and diagnostics that came of it."""
 
@@ -136,6 +138,7 @@ def generation_facts(record: Record, one: Generation) -> GenerationFacts:
         if one.tests
         else (),
         versions=tuple(version.number for version in grown),
+        undecided=record.lineage.undecided(one),
         learned=learned(one),
     )
 

@@ -178,6 +178,11 @@ class Lineage:
         """Whether there is anything left to train."""
         return self.counted < self.plan.versions
 
+    def undecided(self, generation: Generation) -> bool:
+        """Whether what a generation has tried may still be trained."""
+        newest = generation is self.generations[-1] and generation.learn is None
+        return newest and all(one.generation != generation.number for one in self.versions)
+
     @property
     def next_generation(self) -> int:
         """The one that is not complete yet; the first version is generation 0."""

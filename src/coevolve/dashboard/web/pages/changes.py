@@ -22,7 +22,8 @@ def show(site: Site, run: RunFolder, address: Address) -> Page:
         "versions": facts.versions,
         "idle": [one for one in facts.generations if not one.versions],
         "refused": [(one.number, tried, changed) for one in facts.generations
-                    for tried, version, changed in one.tried if version is None],
+                    for tried, version, changed in one.tried
+                    if version is None and (tried.refused or not one.undecided)],
         "best": written(best_words(site.record(run).lineage)),
         "tree": layout([one.version for one in facts.versions]),
         "problems": facts.problems,
