@@ -120,6 +120,26 @@ def test_a_server_is_asked_with_seeds_and_tells_the_trainers_probabilities(
     assert len(last) == 3  # as much as there is room for
 
 
+def test_a_server_draws_with_the_adapters_that_are_learned(
+    folder: Path, found: dict[str, Any]
+) -> None:
+    code, later = run(folder, "serves")
+    assert code == 0, later["said"]
+    for name in ("served", "served pair", "resumed"):
+        stage = later[name]
+        assert stage["stopped"] is None
+        assert [line["step"] for line in stage["lines"]] == [1, 2, 3, 4]
+        assert any(line["grad_norm"] > 0 for line in stage["lines"][:-1])
+        for line in stage["lines"]:
+            assert line["logprob_gap"] < 1e-3
+            assert line["importance_ratio"] == pytest.approx(1, abs=1e-3)
+    assert later["cut served"]
+    one, other = (later[name]["lines"][0] for name in ("served", "resumed"))
+    assert one["reward"] == other["reward"]
+    assert later["unserved"]["lines"][-1]["logprob_gap"] > 0.01
+    assert not list(folder.glob("*/served"))
+
+
 def test_processes_draw_what_one_would(folder: Path, found: dict[str, Any]) -> None:
     code, later = run(folder, "shares")
     assert code == 0, later["said"]

@@ -107,6 +107,12 @@ def train(
     }
 
 
+def serve(model: Path, rank: int) -> Server:
+    """A server as a person would start it, for adapters and for TRL."""
+    os.environ["VLLM_SERVER_DEV_MODE"] = "1"
+    return Server(str(model), rank)
+
+
 def ask(model: str) -> dict:
     """What a server answers to a trainer that sends it no weights."""
     loaded = load(model, "cpu", training=True)
@@ -143,6 +149,15 @@ def cut(progress) -> None:
         raise CutOff
 
 
+def train_until_cut(folder: Path, domain, tasks, **recipe) -> bool:
+    """Whether a stage was cut off in its third step."""
+    try:
+        train(folder, domain, tasks, cut, **recipe)
+    except CutOff:
+        return True
+    return False
+
+
 def kill(progress) -> None:
     if progress.step == 3:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -158,6 +173,24 @@ def main(folder: Path, part: str) -> None:
     adapters = {"lora": 4, "learning_rate": 3e-2}
     if part == "asks":
         tell("asked", ask(str(folder / "blank")))
+        return
+    if part == "serves":
+        server = serve(folder / "caller", 16)
+        url = server.url.removesuffix("/v1")
+        own = {**adapters, "model": "caller", "max_tokens": 40, "generator": url}
+        try:
+            tell("served", train(folder / "served", math, sums, **own))
+            two = {"processes": 2, "reward": "tokens"}
+            tell("served pair", train(folder / "pair", MathDomain(), sums, settings=two, **own))
+            VllmGenerator.serve, serve_it = lambda self: None, VllmGenerator.serve
+            tell("unserved", train(folder / "unserved", math, sums, **own))
+            VllmGenerator.serve = serve_it
+            cut_off = train_until_cut(folder / "again", math, sums, **own)
+            tell("cut served", cut_off)
+            tell("resumed", train(folder / "again", math, sums, **own))
+        finally:
+            server.end()
+            server.log.unlink(missing_ok=True)
         return
     if part == "shares":
         own = {"model": "caller", "max_tokens": 40, "steps": 2}
@@ -181,10 +214,7 @@ def main(folder: Path, part: str) -> None:
     fast = {"steps": 8, "learning_rate": 1e-2}
     tell("left behind", train(folder / "left", math, sums, limits={"patience": 2}, **fast))
     VllmGenerator.follow = follow
-    try:
-        train(folder / "cut-adapters", math, sums, cut, **adapters)
-    except CutOff:
-        tell("interrupted", True)
+    tell("interrupted", train_until_cut(folder / "cut-adapters", math, sums, **adapters))
     train(folder / "cut", math, sums, kill)
 
 

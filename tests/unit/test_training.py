@@ -413,6 +413,54 @@ def test_vllm_is_asked_as_our_generator_is(monkeypatch: pytest.MonkeyPatch, mode
         generator.generate([(1, 2), (3,)], [11, 12], 8, 0.7)
 
 
+def test_a_server_reads_each_adapter_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peft import LoraConfig, get_peft_model
+    from safetensors.torch import load_file
+
+    from coevolve.engines.trl.vllm import SERVED, VllmGenerator
+    from coevolve.policies.models import load
+    from coevolve.policies.vllm import Server
+
+    model = get_peft_model(load("pocket", "cpu").model, LoraConfig(r=2, target_modules=["q_proj"]))
+    taken: dict[str, dict[str, Any]] = {}
+    asked = []
+    monkeypatch.setattr(
+        Server,
+        "take",
+        lambda _, name, place: taken.update(
+            {name: load_file(f"{place}/adapter_model.safetensors")}
+        ),
+    )
+
+    class Client:
+        base_url, model = "http://127.0.0.1:1", "base"
+
+        def generate(self, _: Any, generation_kwargs: Any) -> dict[str, Any]:
+            asked.append(generation_kwargs["model"])
+            return {"completion_ids": [[7]], "logprobs": [[[-0.5]]]}
+
+    generation = SimpleNamespace(
+        mode="server", model=model, vllm_client=Client(), _dist=SimpleNamespace(is_fsdp=False),
+        accelerator=SimpleNamespace(is_main_process=True, wait_for_everyone=lambda: None),
+    )  # fmt: skip
+    generator = VllmGenerator(generation, [9], 10, tmp_path)
+    for _ in range(4):
+        with torch.no_grad():
+            next(one for one in model.parameters() if one.requires_grad).add_(1)
+        generator.follow()
+        generator.generate([(1, 2)], [11], 8, 0.7)
+    assert asked == list(taken)
+    assert len(taken) == 4
+    first, *_, last = (next(iter(one.values())) for one in taken.values())
+    assert torch.allclose(last - first, torch.full_like(first, 3))
+    assert [path.name for path in (tmp_path / SERVED).iterdir()] == ["3"]
+    # A server keeps names with their places: the same weights at another place have another name.
+    VllmGenerator(generation, [9], 10, tmp_path / "next").follow()
+    assert len(taken) == 5
+
+
 def test_adapters_are_merged_for_vllm_and_weights_stay_as_they_are() -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -746,7 +794,7 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
     for changes, said in (
         ({"micro_batch": 3}, "micro_batch 3 does not divide the 8"),
         ({"loss": "cispo"}, "largest ratio"),
-        ({"generator": "http://127.0.0.1:1"}, "by NCCL, which needs a GPU"),
+        ({"generator": "http://127.0.0.1:1"}, "by NCCL, which needs a GPU; set lora = 32"),
         ({"generator": "elsewhere"}, "is unknown"),
     ):
         with pytest.raises(UserError, match=said):

@@ -219,10 +219,14 @@ class Server:
         if not adapter:
             return self.model
         name = f"adapter-{weights_of(adapter)}"
+        self.take(name, adapter)
+        return name
+
+    def take(self, name: str, adapter: str) -> None:
+        """Have the server read an adapter from the disk, unless it has one of this name."""
         if name not in self.adapters:
             self.post("load_lora_adapter", {"lora_name": name, "lora_path": adapter})
             self.adapters.add(name)
-        return name
 
     def post(self, what: str, body: Mapping[str, str]) -> None:
         request = urllib.request.Request(

@@ -34,7 +34,7 @@ from coevolve.engines.trl.observer import Observer
 from coevolve.engines.trl.recorder import Recorder
 from coevolve.engines.trl.sharding import also_on_cpus
 from coevolve.engines.trl.turns import environment, plain_turns, tool_turns
-from coevolve.engines.trl.vllm import vllm_here
+from coevolve.engines.trl.vllm import vllm_for
 from coevolve.engines.trl.warm import examples, unmasked
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
@@ -154,7 +154,7 @@ class TrlEngine:
             quiet(),
             also_on_cpus(),
             small_vocabulary(loaded),
-            vllm_here(stage, loaded),
+            vllm_for(stage, loaded),
             named_failures(stage, folder, loaded, at_once),
             named_damage(folder),
         ):

@@ -107,7 +107,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         self.seed, self.sieve, self.loaded = stage.seed, Sieve(stage.filters, lines), loaded
         self.short = float(lines[-1].get("short", SHORT)) if lines else SHORT
         self.names_short = names_short(stage.reward)
-        self.recipe = stage.recipe
+        self.recipe, self.folder = stage.recipe, stage.folder
         self.rows: list[dict[str, Any]] = []
         self.places: list[int] = []
         """Of the rows, among all that the step draws."""
@@ -150,7 +150,7 @@ class Trainer(GRPOTrainer):  # type: ignore[misc]
         """Who draws: vLLM, or our own."""
         if self.use_vllm:
             context = self.loaded.context
-            return VllmGenerator(self.vllm_generation, self.eos_token_ids, context)
+            return VllmGenerator(self.vllm_generation, self.eos_token_ids, context, self.folder)
         model = self.copy.model if self.copy else self.accelerator.unwrap_model(self.model)
         made = Generator(model, self.eos_token_ids, self._tokenizer.pad_token_id)
         made.precision = lambda: computing(model)

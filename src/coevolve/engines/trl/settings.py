@@ -161,10 +161,10 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
         ]
     if not generator.startswith(("http://", "https://")):
         raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
-    if not machine.cuda:
+    if not machine.cuda and not stage.recipe.rank:
         raise UserError(
-            f"generator '{generator}': weights go to a server by NCCL, which needs a GPU; use vllm "
-            "or local here"
+            f"generator '{generator}': all weights go to a server by NCCL, which needs a GPU; set "
+            "lora = 32, so that adapters go there, or use vllm or local here"
         )
     need_vllm(generator)
     return [

@@ -1,31 +1,39 @@
 """vLLM as the generator of a stage, in this process or on a server.
 
-TRL starts it and hands it the weights; it is asked as our own generator is, so seeds, limits and
-the tokens that end an answer are the same, whoever draws.
+TRL starts it and hands it the weights, but for adapters, which a server reads from the disk; it is
+asked as our own generator is, so seeds, limits and the tokens that end an answer are the same,
+whoever draws.
 """
 
 import math
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from torch import Tensor
 
 from coevolve.core.errors import EngineError
 from coevolve.engines.base import Stage
-from coevolve.engines.trl.settings import need_vllm
+from coevolve.engines.trl.folder import rank
+from coevolve.engines.trl.settings import need_vllm, shards
 from coevolve.policies.generate import Answer
-from coevolve.policies.hardware import mixes
+from coevolve.policies.hardware import mixes, size_of
 from coevolve.policies.models import Loaded
+from coevolve.policies.vllm import Server
 
 AT_ONCE = 64
 """Requests to a server that wait at the same time."""
 READ_AT_ONCE = 4096
 """Tokens of prompts, as TRL sets it."""
+SERVED, NAME = "served", "name"
+"""Folder in a stage's from which a server reads adapters, and the file that names one."""
 PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Where TRL tells vLLM its place among processes."""
 
@@ -33,16 +41,46 @@ PLACE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 class VllmGenerator:
     """Draws answers by vLLM, with the weights that it took over last."""
 
-    def __init__(self, generation: Any, end_ids: Sequence[int], context: int) -> None:
+    def __init__(
+        self, generation: Any, end_ids: Sequence[int], context: int, folder: Path | None = None
+    ) -> None:
+        """A server that others started gets adapters below `folder`."""
         self.generation, self.context = generation, context
         self.end_ids = sorted(set(end_ids))
-        if plain_adapters(generation.model) and not generation._dist.is_fsdp:
+        self.served = Path()
+        self.handed = 0
+        """Adapters that the server was given."""
+        self.name = ""
+        """Of the last; without one it draws with the weights that TRL sends."""
+        apart = plain_adapters(generation.model) and not generation._dist.is_fsdp
+        if apart and generation.mode == "server" and folder:
+            self.served = folder.resolve() / SERVED
+        elif apart:
             generation._iter_named_params = partial(merged, generation.model)
 
     def follow(self) -> None:
         """Take over what was learned."""
-        self.generation.sync_weights()
+        if self.served.name:
+            self.serve()
+        else:
+            self.generation.sync_weights()
         self.generation.accelerator.wait_for_everyone()  # before any process asks the server
+
+    def serve(self) -> None:
+        """Have the server read the adapter as it is now. Each has a name of its own, since a server
+        keeps names, and the places that they stood for."""
+        accelerator, place = self.generation.accelerator, self.served / str(self.handed)
+        if accelerator.is_main_process:
+            shutil.rmtree(place, ignore_errors=True)
+            self.generation.model.save_pretrained(str(place))
+            (place / NAME).write_text(f"adapter-{uuid4().hex}", "utf-8")
+        accelerator.wait_for_everyone()
+        self.name = (place / NAME).read_text("utf-8")
+        self.server.take(self.name, str(place))
+        accelerator.wait_for_everyone()
+        if accelerator.is_main_process:
+            shutil.rmtree(self.served / str(self.handed - 1), ignore_errors=True)
+        self.handed += 1
 
     def generate(
         self,
@@ -92,9 +130,10 @@ class VllmGenerator:
         self, prompts: list[list[int]], asked: list[dict[str, Any]]
     ) -> list[tuple[list[int], list[float]]]:
         """The same of a server; a request has one seed, so each prompt is one."""
+        model = {"model": self.name} if self.name else {}
 
         def ask(prompt: list[int], one: dict[str, Any]) -> tuple[list[int], list[float]]:
-            found = self.client.generate([prompt], generation_kwargs=one)
+            found = self.client.generate([prompt], generation_kwargs={**one, **model})
             return found["completion_ids"][0], [told[0] for told in found["logprobs"][0]]
 
         with ThreadPoolExecutor(min(AT_ONCE, len(prompts))) as pool:
@@ -108,6 +147,18 @@ class VllmGenerator:
         from trl.generation.vllm_client import VLLMClient
 
         return VLLMClient(self.generation.server_base_url)
+
+    @cached_property
+    def server(self) -> Server:
+        return Server(f"{self.client.base_url}/v1#{self.client.model}", 0)
+
+
+def reads_adapters(stage: Stage, loaded: Loaded) -> bool:
+    """Whether a server gets no weights but adapters."""
+    own = plain_adapters(loaded.model) or (
+        stage.recipe.rank > 0 and not hasattr(loaded.model, "peft_config")
+    )
+    return own and not shards(stage, size_of(loaded.model))
 
 
 def plain_adapters(model: Any) -> bool:
@@ -140,14 +191,34 @@ def merged(model: Any) -> Iterator[tuple[str, Tensor]]:
         yield plain.replace("modules_to_save.default.", ""), weight
 
 
-@contextmanager
-def vllm_here(stage: Stage, loaded: Loaded) -> Iterator[None]:
-    """vLLM in this process, where the stage asks for it: computes as the trainer does, and leaves
-    nothing behind."""
-    if stage.kind == "warm" or stage.recipe.generator != "vllm":
-        yield
-        return
+def vllm_for(stage: Stage, loaded: Loaded) -> AbstractContextManager[None]:
+    """What vLLM needs around a stage that it draws for."""
+    if stage.kind == "warm" or stage.recipe.generator == "local":
+        return nullcontext()
     need_vllm(stage.recipe.generator)
+    if stage.recipe.generator == "vllm":
+        return vllm_here(loaded)
+    return adapters_alone(stage.folder) if reads_adapters(stage, loaded) else nullcontext()
+
+
+@contextmanager
+def adapters_alone(folder: Path) -> Iterator[None]:
+    """A server that reads adapters from the disk is not told to wait for weights."""
+    from trl.generation.vllm_client import VLLMClient
+
+    plain = VLLMClient.init_communicator
+    VLLMClient.init_communicator = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        VLLMClient.init_communicator = plain
+        if rank() == 0:
+            shutil.rmtree(folder / SERVED, ignore_errors=True)
+
+
+@contextmanager
+def vllm_here(loaded: Loaded) -> Iterator[None]:
+    """vLLM in this process: it computes as the trainer does, and leaves nothing behind."""
     from trl.generation import vllm_generation
 
     plain, started = vllm_generation.LLM, []
