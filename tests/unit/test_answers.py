@@ -244,7 +244,7 @@ def test_knobs_are_told_by_their_largest_changes() -> None:
                          "size3.hole_ratio": 0.3})  # fmt: skip
     assert knob_words(before, after, 2) == (
         "fewer tasks with 2 agents (85 % → 40 %), more with 3 agents (14 % → 40 %), "
-        "and 2 smaller changes"
+        "and 2 more changes"
     )
     assert knob_words(before, after, 9).endswith(
         "more cells that are holes on 3x3 boards (20 % → 30 %)"

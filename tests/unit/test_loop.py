@@ -1126,6 +1126,21 @@ def test_an_address_without_an_answer_is_told_before_anything_is_trained(tmp_pat
     assert not (tmp_path / "run").exists()
 
 
+def test_a_run_does_not_go_on_without_its_only_engineer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openai", reason="addresses need the extra `endpoint`")
+    monkeypatch.setattr("coevolve.loop.create.reach", lambda _: None)
+    for count in (1, 2):
+        engineers = ["http://127.0.0.1:1/v1#m", "aim"][:count]
+        plan = make_plan({"policy": "greedy", "engineers": engineers}, "test")
+        create(plan, tmp_path / str(count), engine=Pretended()).ledger.close()
+    monkeypatch.undo()
+    with pytest.raises(PolicyError, match="nothing answers"):
+        reopen(tmp_path / "1", engine=Pretended())
+    reopen(tmp_path / "2", engine=Pretended())  # of two the other goes on
+
+
 def test_a_run_of_before_is_refused_in_one_line(tmp_path: Path) -> None:
     from coevolve.core.errors import LedgerError
 

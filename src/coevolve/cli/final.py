@@ -24,7 +24,10 @@ def final(
 
     with Ledger.open(folder.resolve()) as ledger:
         if (earlier := ledger.find("phase/run/final")) is not None:
-            notes.print(f"measured before, at {earlier.time}", highlight=False)
+            count = earlier.payload["tasks"]
+            other = f"; --tasks {tasks} changes nothing" if count != tasks else ""
+            words = f"measured once and for all, with {count:,} tasks, at {earlier.time}{other}"
+            notes.print(words, highlight=False)
         else:
             words = f"asking three policies {tasks:,} test tasks each; this may take minutes"
             notes.print(words, highlight=False)

@@ -341,7 +341,9 @@ def show_plan(stage: "Stage", tasks: "list[Task]", as_json: bool) -> None:
     table.add_row("there is", f"{room.memory:.2f}")
     out.print(table)
     rank = stage.recipe.rank
-    out.print(f"trained: {f'adapters of rank {rank}' if rank else 'all weights'} (lora)", **PLAIN)
+    out.print(
+        f"trained: {f'adapters of rank {rank}' if rank else 'all weights'} (lora = {rank})", **PLAIN
+    )
     for doubt in doubts(fit, stage, room):
         out.print(f"[bold]{doubt}[/bold]", highlight=False)
     about = "about " if stage.recipe.redraw else ""

@@ -119,8 +119,8 @@ def highest(lineage: Lineage, standing: Standing) -> str:
     newest = max((one.number for one in found), default=told.number)
     if lineage.plan.accept == "no worse" and newest > told.number and found[0] is told:
         return (
-            f"It would end with version {told.number}: version {newest}, which was kept later, is "
-            "behind by more than luck."
+            f"It would end with version {told.number}: it is ahead of version {newest}, which was "
+            "kept later, by more than the best of so many would be by luck."
         )
     if not found or lineage.score(found[0]) <= lineage.score(told):
         return ""

@@ -67,7 +67,7 @@ def knob_words(before: Knobs, after: Knobs, most: int = MOST) -> str:
             words = words.replace(f" {TASKS} ", " ", 1)
         told.append(f"{words} and {len(names) - 1} like it" if len(names) > 1 else words)
     rest = sum(map(len, ranked[most:]))
-    told += [f"and {rest} smaller change{'s' * (rest > 1)}"] if rest else []
+    told += [f"and {rest} more change{'s' * (rest > 1)}"] if rest else []
     return ", ".join(told) or "no knob that is in use"
 
 

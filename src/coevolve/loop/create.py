@@ -159,7 +159,11 @@ def reopen(
                 f"with an engineer of that name, resume it there: coevolve.resume('{folder}', "
                 "engineers=[...]); if it comes with a package, install that"
             )
-    if changes := more.than(plan, folder):
+    changes = more.than(plan, folder)
+    going_on = bool(changes) or ledger.state() != "done"
+    if going_on and not own.engineers and len(plan.engineers) == 1:
+        reach(plan.engineers)  # of several the others go on
+    if changes:
         ledger.note("extended", **changes)
         plan = plan_of(ledger)
     return assembled(plan, ledger, engine or own.engine(plan), observe, say, work, own)

@@ -34,8 +34,11 @@ def pick_device(wanted: str = "") -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
+        there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        found = ", ".join(["cpu", *(kind for kind, is_there in there.items() if is_there)])
         raise UserError(
-            f"cannot compute on device '{name}'; use cpu, cuda, cuda:N or mps"
+            f"cannot compute on device '{name}': torch finds {found} here (see coevolve doctor); "
+            "take one of these"
         ) from None
     return device
 
