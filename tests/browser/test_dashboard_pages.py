@@ -243,6 +243,9 @@ def stays_as_it_is(page: Any, folder: Path) -> None:
     """What changes elsewhere leaves focus, scroll, films and folds alone."""
     page.locator("#training details.more summary").click()
     page.locator("#knobs").scroll_into_view_if_needed()
+    height, settled = -1, "document.documentElement.scrollHeight"
+    while height != (height := page.evaluate(settled)):  # films and charts are laid out late
+        page.wait_for_timeout(500)
     page.evaluate("""() => {
         window.before = [document.activeElement, document.querySelector('.film svg'),
                          document.querySelector('.chart canvas'), window.scrollY];
