@@ -61,16 +61,21 @@ def found(folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ["math", "colder", "adapters", "turns", "tools"])
-def test_vllm_draws_with_the_weights_that_are_learned(found: dict[str, Any], name: str) -> None:
-    stage = found[name]
+def learns_from_what_it_draws(stage: dict[str, Any]) -> None:
+    """In all four steps, with the probabilities that it was drawn with."""
     assert stage["stopped"] is None
     assert [line["step"] for line in stage["lines"]] == [1, 2, 3, 4]
     assert any(line["grad_norm"] > 0 for line in stage["lines"][:-1])
     for line in stage["lines"]:
         assert line["logprob_gap"] < 1e-3
-        assert line["logprob_gap_max"] < 1e-2
         assert line["importance_ratio"] == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["math", "colder", "adapters", "turns", "tools"])
+def test_vllm_draws_with_the_weights_that_are_learned(found: dict[str, Any], name: str) -> None:
+    stage = found[name]
+    learns_from_what_it_draws(stage)
+    assert max(line["logprob_gap_max"] for line in stage["lines"]) < 1e-2
     assert stage["place"] == {"RANK": None, "WORLD_SIZE": None}  # the next stage is alone, too
 
 
@@ -126,13 +131,7 @@ def test_a_server_draws_with_the_adapters_that_are_learned(
     code, later = run(folder, "serves")
     assert code == 0, later["said"]
     for name in ("served", "served pair", "resumed"):
-        stage = later[name]
-        assert stage["stopped"] is None
-        assert [line["step"] for line in stage["lines"]] == [1, 2, 3, 4]
-        assert any(line["grad_norm"] > 0 for line in stage["lines"][:-1])
-        for line in stage["lines"]:
-            assert line["logprob_gap"] < 1e-3
-            assert line["importance_ratio"] == pytest.approx(1, abs=1e-3)
+        learns_from_what_it_draws(later[name])
     assert later["cut served"]
     assert later["unserved"]["lines"][-1]["logprob_gap"] > 0.01
     assert not list(folder.glob("*/served"))

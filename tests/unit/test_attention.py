@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny import tiny_model
 
 from coevolve.policies import attention
 from coevolve.policies.generate import Generator
@@ -14,11 +14,7 @@ from coevolve.policies.generate import Generator
 
 @pytest.fixture
 def model():
-    torch.manual_seed(3)
-    sizes = {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 8}
-    config = LlamaConfig(vocab_size=40, initializer_range=0.4, **sizes, **heads)
-    return LlamaForCausalLM(config).eval()
+    return tiny_model()
 
 
 def test_answers_have_the_models_own_log_probabilities(model, monkeypatch):

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny import tiny_model
 
 from coevolve.policies.buffers import Space
 from coevolve.policies.generate import Generator, rounded
@@ -20,11 +20,7 @@ END, PAD = 1, 0
 
 @pytest.fixture
 def model():
-    torch.manual_seed(3)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
-    config = LlamaConfig(vocab_size=40, initializer_range=0.4, **sizes, **heads)
-    return LlamaForCausalLM(config).eval()
+    return tiny_model()
 
 
 class Replaying(Generator):

@@ -89,6 +89,11 @@ def mixes(model: Any) -> bool:
     return exact and bool(torch.cuda.is_bf16_supported())
 
 
+def in_bfloat16(model: Any) -> bool:
+    """Whether weights are computed with in bfloat16, however they are held."""
+    return next(model.parameters()).dtype == torch.bfloat16 or mixes(model)
+
+
 @contextmanager
 def computing(model: Any, autocast: bool = True) -> Iterator[None]:
     """The settings under which this model runs fastest; what was set before comes back after."""

@@ -38,7 +38,7 @@ from coevolve.engines.trl.vllm import vllm_for
 from coevolve.engines.trl.warm import examples, unmasked
 from coevolve.evaluation.wording import messages_of
 from coevolve.harness.wording import Wording
-from coevolve.policies.hardware import computing, mixes, pick_device, size_by, size_of
+from coevolve.policies.hardware import computing, in_bfloat16, pick_device, size_by, size_of
 from coevolve.policies.models import (
     Loaded,
     anywhere,
@@ -259,11 +259,10 @@ class TrlEngine:
     def machine(
         self, stage: Stage, loaded: Loaded, turns: int = 1, calls: int = 0
     ) -> settings.Machine:
-        cuda, size = pick_device(stage.device).type == "cuda", size_of(loaded.model)
         return settings.Machine(
-            cuda,
-            mixes(loaded.model) or settings.halves(adapted(stage), size, cuda),
-            size,
+            pick_device(stage.device).type == "cuda",
+            in_bfloat16(loaded.model),
+            size_of(loaded.model),
             turns,
             loaded.context,
             calls,

@@ -30,7 +30,7 @@ class Machine(NamedTuple):
 
     cuda: bool
     mixes: bool
-    """Float32 weights are computed with in bfloat16."""
+    """Weights are computed with in bfloat16."""
     size: str
     """small (all overhead), middle, or large (a billion parameters and more)."""
     turns: int = 1

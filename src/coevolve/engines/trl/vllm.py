@@ -24,7 +24,7 @@ from coevolve.engines.base import Stage
 from coevolve.engines.trl.folder import rank
 from coevolve.engines.trl.settings import need_vllm, shards
 from coevolve.policies.generate import Answer
-from coevolve.policies.hardware import mixes, size_of
+from coevolve.policies.hardware import in_bfloat16, size_of
 from coevolve.policies.models import Loaded
 from coevolve.policies.vllm import Server
 
@@ -248,7 +248,7 @@ def vllm_here(loaded: Loaded) -> Iterator[None]:
 def options(loaded: Loaded) -> dict[str, Any]:
     """What TRL does not tell vLLM."""
     if loaded.model.device.type != "cpu":
-        return {"dtype": "bfloat16" if mixes(loaded.model) else "float32"}
+        return {"dtype": "bfloat16" if in_bfloat16(loaded.model) else "float32"}
     from vllm import _custom_ops
 
     # oneDNN computes with copies of weights, which would stay as they were when it was started.
