@@ -235,7 +235,7 @@ def test_a_model_behind_an_address_judges(file: Path) -> None:
         ("{folder}/bad.jsonl", "line 3: a math task needs its answer"),
         (
             "{folder}/gaps.csv",
-            "line 4: the answer is empty .faults in 2 of 3 rows: line 4, line 5;",
+            "line 4: the answer .answer. is empty .faults in 2 of 3 rows: line 4, line 5;",
         ),
         ("{folder}/bad.txt", "give a file that ends in"),
     ],
@@ -391,11 +391,16 @@ def test_an_answer_in_words_among_numbers_is_a_mistake(tmp_path: Path) -> None:
     listed = rows(90)
     listed[0]["answer"] = "about six or so"
     listed[17]["answer"] = "nobody knows"
+    listed[20]["answer"] = "blue"
+    for place, formula in enumerate(("x^2", "\\frac{1}{2}", "2 apples", "\\pi", "ab"), 30):
+        listed[place]["answer"] = formula
     file = lines(tmp_path / "words.jsonl", listed)
-    with pytest.raises(UserError, match=r"line 1: .*in words.*in 2 of 90 rows: line 1, line 18;"):
+    with pytest.raises(
+        UserError, match=r"line 1: .*in words.*in 3 of 90.*: line 1, line 18, line 21;"
+    ):
         get_domain(f"data:{file}")
     assert get_domain(f"data:{file}?judge=exact")
-    assert "left out: 2 with faults" in opened(f"{file}?faults=skip").summary
+    assert "left out: 3 with faults" in opened(f"{file}?faults=skip").summary
 
 
 def test_all_rows_with_faults_are_named(tmp_path: Path) -> None:
@@ -423,6 +428,36 @@ def test_rows_with_faults_can_be_left_out(tmp_path: Path) -> None:
     none = lines(tmp_path / "none.jsonl", listed[:12])
     with pytest.raises(UserError, match=r"in 12 of 12 rows: line 1, .* and 2 more\)"):
         opened(f"{none}?faults=skip&judge=exact")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_lines_that_cannot_be_read_are_left_out_alike(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"broken.{kind}"
+    if kind == "csv":
+        good = [f"{row['question']},{row['answer']}" for row in rows(90)]
+        text = "\n".join(["question,answer", *good[:9], "What, then?,4", *good[9:]])
+    else:
+        good = [json.dumps(row) for row in rows(90)]
+        text = "\n".join([*good[:10], '{"question": "What', *good[10:]])
+    file.write_text(text)
+    with pytest.raises(UserError, match=r"line 11: .*in 1 of 91 rows: line 11; .*faults=skip"):
+        opened(file)
+    assert "90 rows" in opened(f"{file}?faults=skip").summary
+    assert "left out: 1 with faults" in opened(f"{file}?faults=skip").summary
+    file.write_text("question,answer\na,b,c\n" if kind == "csv" else "{")
+    with pytest.raises(UserError, match=r"line [12]: (more values|not JSON)"):
+        opened(f"{file}?faults=skip")
+
+
+def test_an_empty_column_is_called_by_its_name(tmp_path: Path) -> None:
+    listed = [{"ask": row["question"], "key": row["answer"]} for row in rows(40)]
+    listed[3]["ask"], listed[8]["key"] = " ", ""
+    file = lines(tmp_path / "named.jsonl", listed)
+    with pytest.raises(UserError, match=r"line 4: the question \(ask\) is empty .*line 4, line 9;"):
+        opened(f"{file}?question=ask&answer=key")
+    usual = lines(tmp_path / "usual.jsonl", [*rows(40), {"question": "", "answer": "3"}])
+    with pytest.raises(UserError, match=r"line 41: .* here question is ''"):
+        opened(usual)
 
 
 def test_what_is_wrong_with_the_judge_is_not_told_of_a_line(file: Path) -> None:

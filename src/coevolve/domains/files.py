@@ -26,6 +26,14 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
     A path that begins with `hf:` is a data set of the Hugging Face hub.
     """
+    for number, value in each_line(path):
+        if isinstance(value, UserError):
+            raise value
+        yield number, value
+
+
+def each_line(path: Path) -> Iterator[tuple[int, dict[str, Any] | UserError]]:
+    """The same, with what is wrong in the place of a line that cannot be read."""
     if str(path).startswith(PREFIX):
         yield from enumerate(read_rows(str(path)), 1)
         return
@@ -34,27 +42,27 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     with source:
-        number = 0
         try:
             for number, line in enumerate(source, 1):
-                text = line.decode("utf-8").removeprefix(MARK).strip()
-                if not text:
+                try:
+                    text = line.decode("utf-8").removeprefix(MARK).strip()
+                    value = json.loads(text) if text else {}
+                except UnicodeDecodeError as error:
+                    reason = f"not UTF-8 ({error.reason}); convert the file"
+                    yield number, UserError(f"{path}, line {number}: {reason}")
                     continue
-                value = json.loads(text)
+                except (ValueError, RecursionError) as error:
+                    reason = f"not JSON ({error}); one object per line"
+                    yield number, UserError(f"{path}, line {number}: {reason}")
+                    continue
                 if not isinstance(value, dict):
-                    raise UserError(f"{path}, line {number}: not a JSON object: {text[:60]}")
-                yield number, value
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}, line {number}: not UTF-8 ({error.reason}); convert the file"
-            ) from None
-        except (ValueError, RecursionError) as error:
-            raise UserError(
-                f"{path}, line {number}: not JSON ({error}); one object per line"
-            ) from None
+                    reason = f"not a JSON object: {text[:60]}"
+                    yield number, UserError(f"{path}, line {number}: {reason}")
+                elif text:
+                    yield number, value
         except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise UserError(f"cannot read {path}: {reason}") from None
+            said = getattr(error, "strerror", None) or error
+            raise UserError(f"cannot read {path}: {said}") from None
 
 
 def opened(path: Path) -> BinaryIO | gzip.GzipFile:

@@ -271,9 +271,12 @@ def opened(place: str, options: tuple[tuple[str, str], ...]) -> Opened:
 def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Opened:
     """The judge of a data set, and its rows with their labels and families."""
     chosen = dict(options)
-    rows = rows_in(place)
-    if not rows:
+    every = rows_in(place)
+    if not every:
         raise UserError(f"{place} has no rows")
+    rows = [(where, row) for where, row in every if not isinstance(row, UserError)]
+    if not rows:
+        raise next(row for _, row in every if isinstance(row, UserError))
     content = json.dumps([row for _, row in rows], default=str, sort_keys=True)
     columns = {name: chosen[name] for name in COLUMNS if name in chosen}
     name, in_words = chosen.get("judge", ""), dict[str, str]()
@@ -281,8 +284,9 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
         name, in_words = likely(rows, columns)
     judge, skip = judge_of(name, columns), "faults" in chosen
     found = loaded(judge, rows, columns, content, skip)
-    found = [in_words.get(where, one) for (where, _), one in zip(rows, found, strict=True)]
-    rows, tasks = without_faults(rows, found, skip)
+    by_place = {where: one for (where, _), one in zip(rows, found, strict=True)} | in_words
+    found = [str(row) if isinstance(row, UserError) else by_place[where] for where, row in every]
+    rows, tasks = without_faults(every, found, skip)
     questions = [judge.prompt(task)[-1].content for task in tasks]
     labels = labels_of(rows, tasks, questions, chosen)
     marks = marks_of(questions)
@@ -336,7 +340,7 @@ def loaded(
 
 
 def without_faults(
-    rows: Sequence[tuple[str, Row]], found: Sequence[Task | str], skip: bool
+    rows: Sequence[tuple[str, Row | UserError]], found: Sequence[Task | str], skip: bool
 ) -> tuple[list[tuple[str, Row]], list[Task]]:
     """The rows that could be read, and their tasks. Others are an error, unless they are left out:
     what is wrong with the first of them, and which they are."""
@@ -348,8 +352,12 @@ def without_faults(
         raise UserError(
             f"{wrong[0]} (faults in {len(wrong):,} of {len(rows):,} rows: {places}{others}{way})"
         )
-    good = [row for row, one in zip(rows, found, strict=True) if isinstance(one, Task)]
-    return good, [one for one in found if isinstance(one, Task)]
+    pairs = [
+        (where, row, one)
+        for (where, row), one in zip(rows, found, strict=True)
+        if isinstance(one, Task) and not isinstance(row, UserError)
+    ]
+    return [(where, row) for where, row, _ in pairs], [task for *_, task in pairs]
 
 
 def renamed(row: Row, columns: Mapping[str, str]) -> Row:

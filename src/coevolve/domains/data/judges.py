@@ -32,8 +32,8 @@ OPTION = {"label": "labels"}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ADDRESS = ("http://", "https://")
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?%?")
-PROSE = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}")
-"""Two words in a row."""
+PROSE = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}|^[^\\0-9]*(?<![A-Za-z\\])[A-Za-z]{3,}[^\\0-9]*$")
+"""Two words in a row, or one where there is neither a digit nor a command of LaTeX."""
 FORM = json.dumps(
     {
         "type": "object",
@@ -55,9 +55,10 @@ def field(row: Mapping[str, Any], names: tuple[str, ...], wanted: str, what: str
             f"there is no column {named} for the {what}; this row has {columns}: name the right "
             f"one, data:FILE?{OPTION.get(what, what)}=COLUMN"
         )
-    if row[there[0]] is None:
+    found = row[there[0]]
+    if found is None or (isinstance(found, str) and not found.strip()):
         raise UserError(f"the {what} ({there[0]}) is empty")
-    return row[there[0]]
+    return found
 
 
 class RowJudge(SimpleDomain):
@@ -69,14 +70,10 @@ class RowJudge(SimpleDomain):
 
     def complete(self, data: Data) -> Data:
         question = str(field(data, QUESTIONS, self.columns.get("question", ""), "question"))
-        if not question.strip():
-            raise UserError("the question is empty")
         return {"question": question, "answer": self.key(data), "row": plain(data)}
 
     def key(self, data: Data) -> str:
         answer = field(data, ANSWERS, self.columns.get("answer", ""), "answer")
-        if not str(answer).strip():
-            raise UserError("the answer is empty")
         return str(answer).strip()
 
     def question(self, data: Data) -> str:

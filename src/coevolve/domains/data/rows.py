@@ -1,6 +1,7 @@
 """Rows of a data set, from wherever it lies: JSONL, JSON, CSV, Parquet, a folder of these, the hub.
 
-Invariant: errors name the file, and where there are lines, the line.
+Invariant: errors name the file, and where there are lines, the line. What is wrong with a single
+line stands in its place, for those who leave such lines out.
 """
 
 import csv
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coevolve.core.errors import UserError
-from coevolve.domains.files import read_lines
+from coevolve.domains.files import each_line
 from coevolve.domains.hub import PREFIX, read_rows
 
 Row = dict[str, Any]
@@ -21,7 +22,7 @@ LONGEST = 1_000_000
 """Characters of a field of a CSV file."""
 
 
-def rows_in(place: str) -> list[tuple[str, Row]]:
+def rows_in(place: str) -> list[tuple[str, Row | UserError]]:
     """All rows, each with where it stands, such as `data/train.jsonl, line 3`."""
     if place.startswith(PREFIX):
         return [(f"{place}, row {n}", row) for n, row in enumerate(read_rows(place), 1)]
@@ -38,13 +39,13 @@ def kind_of(path: Path) -> str:
     return next((kind for kind in KINDS if path.name.endswith(kind)), "")
 
 
-def of_file(path: Path) -> Iterator[tuple[str, Row]]:
+def of_file(path: Path) -> Iterator[tuple[str, Row | UserError]]:
     kind = kind_of(path)
     if not kind:
         raise UserError(f"{path}: give a file that ends in {', '.join(KINDS)}, or a folder of them")
     try:
         if kind in (".jsonl", ".jsonl.gz"):
-            yield from ((f"{path}, line {n}", row) for n, row in read_lines(path))
+            yield from ((f"{path}, line {n}", row) for n, row in each_line(path))
         elif kind == ".json":
             yield from ((f"{path}, row {n}", row) for n, row in enumerate(of_json(path), 1))
         elif kind == ".csv":
@@ -54,13 +55,17 @@ def of_file(path: Path) -> Iterator[tuple[str, Row]]:
                 lines.seek(0)
                 reader = csv.DictReader(lines, strict=True, delimiter=mark)
                 for row in reader:
+                    where = f"{path}, line {reader.line_num}"
                     if None in row:
-                        raise UserError(
-                            f"{path}, line {reader.line_num}: more values than the {len(row) - 1} "
-                            f"names in the first line: put texts that hold '{mark}' in quotes"
+                        yield (
+                            where,
+                            UserError(
+                                f"{where}: more values than the {len(row) - 1} names in the first "
+                                f"line: put texts that hold '{mark}' in quotes"
+                            ),
                         )
-                    if any(row.values()):  # spreadsheets leave rows of commas at their end
-                        yield f"{path}, line {reader.line_num}", dict(row)
+                    elif any(row.values()):  # spreadsheets leave rows of commas at their end
+                        yield where, dict(row)
         else:
             yield from ((f"{path}, row {n}", row) for n, row in enumerate(of_parquet(path), 1))
     except OSError as error:

@@ -20,17 +20,17 @@ def convert(row: Mapping[str, Any]) -> dict[str, Any]:
     """The data of a task from a row of some data set."""
     question, answer = first(row, QUESTIONS), first(row, ANSWERS)
     if not isinstance(question, str) or not question.strip():
-        raise UserError(f"a math task needs text under one of {', '.join(QUESTIONS)}{seen(row)}")
+        raise UserError(
+            f"a math task needs text under one of {', '.join(QUESTIONS)}{seen(row, QUESTIONS)}"
+        )
     if len(question) > MOST:
         raise UserError(f"a question of {len(question)} characters; {MOST} at most")
     if isinstance(answer, int | float) and not isinstance(answer, bool):
         answer = str(answer)
     if not isinstance(answer, str) or not answer.strip():
-        there = next((name for name in ANSWERS if name in row), None)
-        given = f"; here {there} is {row[there]!r:.60}" if there else seen(row)
         raise UserError(
             f"a math task needs its answer, as a number or text, under one of {', '.join(ANSWERS)}"
-            f"{given}"
+            f"{seen(row, ANSWERS)}"
         )
     final = final_answer(answer)
     number = read_number(final)
@@ -50,7 +50,9 @@ def first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((row[name] for name in names if row.get(name) is not None), None)
 
 
-def seen(row: Mapping[str, Any]) -> str:
+def seen(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    if there := next((name for name in names if name in row), None):
+        return f"; here {there} is {row[there]!r:.60}"
     return f"; this line has {', '.join(map(repr, list(row)[:8])) or 'nothing'}"
 
 
