@@ -2,6 +2,7 @@
 once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ pytest.importorskip("trl", reason="training needs the extra `train`")
 from guessing import GuessingDomain, halve
 
 from coevolve.cluster.compare import on_disk
+from coevolve.core.errors import UserError
 from coevolve.core.rollout import Message
 from coevolve.core.splits import Split
 from coevolve.domains.registry import get_domain
@@ -21,6 +23,7 @@ from coevolve.evaluation.attempts import attempts
 from coevolve.harness.comparison import load_comparison
 from coevolve.harness.plan import load_plan
 from coevolve.harness.recipe import Recipe
+from coevolve.loop.create import create
 from coevolve.loop.small import with_small
 from coevolve.pocket.small import ANSWER, make_small
 from coevolve.policies.base import Sampling
@@ -102,6 +105,17 @@ def test_a_run_makes_its_small_policy_once(name: str, tmp_path: Path) -> None:
     assert apart.policy != made.policy
     pocket = load_plan("tree")
     assert with_small(pocket, domain, tmp_path, get_engine("trl"), None, said.append) is pocket
+
+
+def test_another_runs_folder_is_told_before_a_small_policy_is_taught(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"small": {"steps": 2, "tasks": 4}}
+    create(load_plan("tree-math", changes), tmp_path / "run").ledger.close()
+    made = set((tmp_path / "small").iterdir())
+    create(load_plan("tree-math", changes), tmp_path / "run").ledger.close()
+    for other in ({"small": {"steps": 3, "tasks": 4}}, {**changes, "versions": 5}):
+        with pytest.raises(UserError, match=r"holds another run: .*(policy|versions)"):
+            create(load_plan("tree-math", other), tmp_path / "run")
+    assert set((tmp_path / "small").iterdir()) == made
 
 
 def test_all_arms_begin_with_the_same_small_policy(tmp_path: Path) -> None:

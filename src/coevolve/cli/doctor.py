@@ -67,10 +67,11 @@ def examine() -> Iterator[Finding]:
         "python": lambda: f"{platform.python_version()} at {sys.executable}",
         "machine": lambda: f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "compiled code": lambda: (
-            f"numba {import_module('numba').__version__}; the first use of the solver, which comes "
+            f"numba {import_module('numba').__version__}; the first use of the lake, which comes "
             "next, compiles it for a minute or two; later uses are quick"
         ),
         "solver": solver,
+        "generator": generator,
         "temporary files": temporary_files,
     }
     yield from (look(name, found) for name, found in basics.items())
@@ -96,6 +97,17 @@ def solver() -> str:
     if found.cost != 11:
         raise AssertionError(f"a board of cost 11 was solved at {found.cost}")
     return "solves a board to the known optimum"
+
+
+def generator() -> str:
+    from coevolve.core.splits import Split
+    from coevolve.domains.registry import get_domain
+
+    lake = get_domain("lake")
+    for task in lake.generate(lake.space.parse({}), 2, 0, Split.DEV):
+        if not lake.verify(task, lake.oracle(task)).optimal:
+            raise AssertionError(f"the solution of {task.id} does not pass")
+    return "makes tasks whose solutions pass"
 
 
 def temporary_files() -> str:

@@ -27,7 +27,7 @@ from coevolve.evaluation.target import keep_tasks
 from coevolve.harness.plan import SMALL, Plan
 from coevolve.loop.foresee import foresee
 from coevolve.loop.run import Run, Say, Team, decided, quiet
-from coevolve.loop.small import with_small
+from coevolve.loop.small import named_small, with_small
 from coevolve.loop.train import one_by_one
 from coevolve.policies.base import Policy
 from coevolve.policies.endpoint import EndpointPolicy
@@ -127,16 +127,25 @@ def create(
     engine_of = cache(lambda: engine or own.engine(plan))
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
     engine, folder = engine_of(), folder.resolve()
-    if not own.engineers and not (folder / "ledger.db").exists():
+    begun = (folder / "ledger.db").exists()
+    if begun:  # another run's folder is told before a small policy is taught
+        named = named_small(plan, domain, folder.parent)
+        Ledger.create(folder, recorded(named, domain, folder)).close()
+    elif not own.engineers:
         reach(plan.engineers)
-    plan = decided(with_small(plan, domain, folder.parent, engine, observe, say))
-    if not (folder / "ledger.db").exists():
-        foresee(plan, domain, engine, folder, say, here=here)
+    plan = with_small(plan, domain, folder.parent, engine, observe, say)
+    if not begun:
+        foresee(decided(plan), domain, engine, folder, say, here=here)
+    ledger = Ledger.create(folder, recorded(plan, domain, folder))
+    return assembled(plan_of(ledger), ledger, engine, observe, say, work, own)
+
+
+def recorded(plan: Plan, domain: Domain, folder: Path) -> dict[str, Any]:
+    """The plan as the run's record has it: nothing left open, all names found from anywhere."""
     target = keep_tasks(plan.target, folder)
     named = target.model_copy(update={"tasks": Paths(folder).name(target.tasks)})
-    plan = found_anywhere(plan, domain).model_copy(update={"target": named})
-    ledger = Ledger.create(folder, plan.model_dump(mode="json"))
-    return assembled(plan_of(ledger), ledger, engine, observe, say, work, own)
+    whole = found_anywhere(decided(plan), domain).model_copy(update={"target": named})
+    return whole.model_dump(mode="json")
 
 
 def reopen(

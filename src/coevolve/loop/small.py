@@ -24,19 +24,39 @@ OFTEN = 10
 def with_small(
     plan: Plan, domain: Domain, runs: Path, engine: Engine, observe: Observe | None, say: Say
 ) -> Plan:
-    """The plan with the folder of its small policy, if it begins with one."""
+    """The plan with its small policy, which is taught now if it was not before, if it begins with
+    one."""
     if plan.policy != SMALL:
         return plan
-    rule = plan.small
-    knobs = domain.space.parse(rule.knobs or plan.target.knobs)
-    key = json.dumps([domain.name, plan.style, dict(knobs), rule.model_dump()], sort_keys=True)
-    folder = runs / SMALL / f"{short(domain.name)}-{digest(key, size=4).hex()}"
+    folder = folder_of(plan, domain, runs)
     folder.mkdir(parents=True, exist_ok=True)
-    policy = folder / "taught" / "policy"
     with alone(folder):  # two runs may want the same one
         if not (folder / "taught" / "result.json").is_file():
-            teach(plan, domain, knobs, folder, engine, observe, say)
-    return plan.model_copy(update={"policy": str(policy)})
+            teach(plan, domain, folder, engine, observe, say)
+    return named_small(plan, domain, runs)
+
+
+def named_small(plan: Plan, domain: Domain, runs: Path) -> Plan:
+    """The plan with the name of its small policy, which need not be there yet."""
+    if plan.policy != SMALL:
+        return plan
+    policy = folder_of(plan, domain, runs) / "taught" / "policy"
+    lora = 0 if plan.recipe.lora == "auto" else plan.recipe.lora
+    recipe = plan.recipe.model_copy(update={"lora": lora})
+    return plan.model_copy(update={"policy": str(policy), "recipe": recipe})
+
+
+def folder_of(plan: Plan, domain: Domain, runs: Path) -> Path:
+    key = json.dumps(
+        [domain.name, plan.style, dict(knobs_of(plan, domain)), plan.small.model_dump()],
+        sort_keys=True,
+    )
+    return runs / SMALL / f"{short(domain.name)}-{digest(key, size=4).hex()}"
+
+
+def knobs_of(plan: Plan, domain: Domain) -> Knobs:
+    """Of the tasks that it is taught on."""
+    return domain.space.parse(plan.small.knobs or plan.target.knobs)
 
 
 def short(name: str) -> str:
@@ -46,11 +66,10 @@ def short(name: str) -> str:
 
 
 def teach(
-    plan: Plan, domain: Domain, knobs: Knobs, folder: Path, engine: Engine,
-    observe: Observe | None, say: Say,
-) -> None:  # fmt: skip
+    plan: Plan, domain: Domain, folder: Path, engine: Engine, observe: Observe | None, say: Say
+) -> None:
     """Fresh weights, and what they learn of solved tasks; broken off, it goes on."""
-    rule, fresh = plan.small, folder / "fresh"
+    rule, fresh, knobs = plan.small, folder / "fresh", knobs_of(plan, domain)
     if not fresh.is_dir():
         from coevolve.pocket.small import make_small  # transformers: seconds
 

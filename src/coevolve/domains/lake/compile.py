@@ -51,10 +51,10 @@ numba_config: Any = config
 
 
 @cache
-def announce() -> None:
-    """Tell a person who is about to wait why, where nothing has been compiled yet."""
-    if not any(CACHE_FOLDER.rglob("*.search-*")):
-        print("compiling the lake's solver: about a minute, the first time only", file=sys.stderr)
+def announce(name: str) -> None:
+    """Tell a person who is about to wait why, where this function has not been compiled yet."""
+    if not any(CACHE_FOLDER.rglob(f"*.{name}-*")):
+        print("compiling the lake's code: about a minute, the first time only", file=sys.stderr)
 
 
 def make(function: Function, options: Any) -> Function:

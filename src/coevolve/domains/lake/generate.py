@@ -36,7 +36,7 @@ def generate(
     They are made `chunk` at a time; neither that nor the number of workers changes them.
     """
     values = dict(knobs)
-    announce()
+    announce("sample")
     if workers > 1 and count > chunk:
         make_chunk(values, seed, split, 0, 1)  # compiles once; the workers find it cached
     yield from in_chunks(partial(make_chunk, values, seed, split), count, workers, chunk)

@@ -115,7 +115,7 @@ def solve(board: Board, limit: int = LIMIT) -> Solution:
     """An optimal plan for a board, or an error that says whether there is none."""
     free, width, starts, goals = arrays_of(board)
     lake = Lake(free, width, True)
-    announce()
+    announce("search")
     result = certify(free, width, starts, goals, FAR, min(limit, FIRST_LIMIT))
     if result[0] == GAVE_UP and limit > FIRST_LIMIT:
         if exhaustive_cost(lake, starts, goals, STATES) == -1:
