@@ -99,7 +99,8 @@ class Case(NamedTuple):
     """To `questions()` with SAMPLING, shared by the tests because models are slow."""
 
 
-SAMPLING = Sampling(temperature=1.0, max_tokens=6, seed=11)
+# With this seed no draw of SmolLM2 is so near a tie that rounding, which hangs on load, decides it.
+SAMPLING = Sampling(temperature=1.0, max_tokens=6, seed=13)
 SAMPLES = 2
 
 

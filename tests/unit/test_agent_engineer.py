@@ -94,7 +94,7 @@ def test_it_is_shown_the_signs_the_lineage_the_skills_and_the_factors():
         refused=(refused,),
     )  # fmt: skip
     for text in (
-        "critical: entropy 0.01 < 0.02", "version 1 from 0: recipe.group = 16; pruned",
+        "critical: entropy is 0.01, below 0.02", "version 1 from 0: recipe.group = 16; pruned",
         "collapse_temperature (recipe.temperature)", "no_colder_when_collapsed: not",
         "recipe.clip_high (optimiser", "size3.hole_ratio", "accuracy: 0 unless valid",
         "failed lately, try others: sampling", "be <b>bold</b>", "recipe.kl = 0.5: too tight",

@@ -14,15 +14,17 @@ def alarm(name: str, version: int, level: str) -> dict[str, object]:
 
 
 def test_an_alarm_is_a_sentence() -> None:
-    told = alarm_words("critical: dead_groups 0.75 > 0.5 (version 3, n 1,024, blocks promotion)")
+    told = alarm_words(
+        "critical: dead_groups is 0.75, above 0.5 (version 3, n 1,024, blocks promotion)"
+    )
     assert told == (
         "critical",
         "dead groups 75.0 %, above 50.0 % (version 3, n 1,024, blocks promotion)",
     )
-    assert alarm_words("warn: reward_spread 0 < 0.05 (version 0, n 8)")[1].startswith(
+    assert alarm_words("warn: reward_spread is 0, below 0.05 (version 0, n 8)")[1].startswith(
         "reward spread 0, below 0.05"
     )
-    for text in ("another text", "warn: dead_groups many > 0.5 (version 0, n 8)"):
+    for text in ("another text", "warn: dead_groups is many, above 0.5 (version 0, n 8)"):
         assert alarm_words(text) == ("warn", text)
 
 

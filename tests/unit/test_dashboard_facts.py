@@ -91,8 +91,8 @@ def test_the_headline_is_what_the_rollouts_say(made: Path, facts: Facts) -> None
     assert change.high >= expected.high
     with Ledger.open(made) as ledger:
         assert change == lineage_of(ledger).nodes[2].gate.base.change
-    assert head.answer == "yes"
-    assert f"n {change.n}" in head.sentence
+    assert head.answers.learned.answer == "yes"
+    assert f"n {change.n}" in head.answers.learned.sentence
     assert (head.kept, head.judged, head.planned, head.standing.version) == (2, 3, 3, 2)
     assert head.policy == "run:versions/02/stage/policy"
     with Ledger.open(made) as ledger:
@@ -297,7 +297,7 @@ def test_what_a_person_sent_back_is_shown_with_the_note(tmp_path: Path) -> None:
     run_loop(run)
     facts = facts_of(tmp_path / "run")
     assert [attempt.note for attempt in facts.generations[0].attempts] == ["", "fewer, please"]
-    assert facts.headline.answer == "unclear"
+    assert facts.headline.answers.learned.answer == "unclear"
 
 
 def test_what_a_model_was_shown_is_shown(tmp_path: Path) -> None:
@@ -335,7 +335,11 @@ def test_an_unfinished_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     make_run(tmp_path / "run").ledger.close()
     facts = facts_of(tmp_path / "run")
-    assert (facts.headline.answer, facts.versions, facts.boards) == ("unknown", (), None)
+    assert (facts.headline.answers.learned.answer, facts.versions, facts.boards) == (
+        "unknown",
+        (),
+        None,
+    )
     assert facts.headline.standing.line == "no evidence"
     assert facts.timing.share is None
 
@@ -344,7 +348,7 @@ def test_half_a_parquet_file(copied: Path) -> None:
     (part,) = (copied / "versions" / "02" / "gate").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:500])
     facts = facts_of(copied)
-    assert facts.headline.answer == "yes"  # the ledger has what it says
+    assert facts.headline.answers.learned.answer == "yes"  # the ledger has what it says
     assert facts.boards is None
     assert any("02/gate/part-00000.parquet cannot be read" in text for text in facts.problems)
 
@@ -407,7 +411,7 @@ def test_without_its_ledger_a_run_is_read_from_the_copies(copied: Path) -> None:
     facts = facts_of(copied)
     assert facts.state == "unknown"
     assert [one.verdict for one in facts.versions] == ["kept", "reverted", "kept"]
-    assert facts.headline.answer == "yes"
+    assert facts.headline.answers.learned.answer == "yes"
     assert facts.plan is not None  # from the job of the first version
     assert facts.timing.share is None
     assert any("the ledger cannot be read" in text for text in facts.problems)

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 from pretended import TREE, Saying, make_run
 from served import PARENTS, REFUSED, SKILL, VERDICTS, failed_run, rounds_run, tree_run
+from typer.testing import CliRunner
 from web import TestClient, as_json, client
 
+from coevolve.cli.main import app
 from coevolve.dashboard.facts import facts_of
 from coevolve.dashboard.glossary import GLOSSARY
 from coevolve.dashboard.text import ticked
@@ -113,7 +115,7 @@ def test_the_list_says_where_no_version_is_better(tmp_path: Path) -> None:
 def test_the_overview_has_the_facts_of_the_report(web: TestClient, root: Path) -> None:
     found = as_json(web, "/runs/first")
     facts = facts_of(root / "first")
-    assert found["facts"]["sentence"] == facts.headline.sentence
+    assert found["facts"]["sentence"] == facts.headline.answers.learned.sentence
     assert found["facts"]["final"]["n"] == 60
     steps = [step for one in found["charts"]["curves"] for step in one["steps"]]
     assert steps == list(range(1, 13))
@@ -431,6 +433,8 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert facts["answer"] == "no"
     assert "on test tasks" in facts["sentence"]
     assert facts["test"]["change"] == change.model_dump()
+    said = CliRunner().invoke(app, ["status", str(folder)]).stdout
+    assert f"Did it learn? {facts['sentence']}" in " ".join(said.split())
 
 
 def test_what_fails_most_opens_its_rollouts_from_the_top_of_the_page(

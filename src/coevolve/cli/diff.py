@@ -9,6 +9,9 @@ import typer
 from coevolve.cli.choice import lineage_in
 from coevolve.cli.run import AsJson
 
+MOST = 60
+"""Characters of a value in a line."""
+
 
 def diff(
     one: Annotated[Path, typer.Argument(help="Folder of a run.")],
@@ -17,11 +20,11 @@ def diff(
 ) -> None:
     """Show how two runs differ.
 
-    This lists different settings of the plans, of the harness that each run would end with, and its
+    This lists different settings of the plans, of the harness that each run ends with, and its
     rates on the gate. Runs with other targets or seeds have other tasks: compare such runs with
     `coevolve compare`.
     """
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from coevolve.cli.show import out, visible
@@ -38,7 +41,8 @@ def diff(
     if not rows:
         out.print("no difference: the same plan, harness and rates")
         return
-    table = Table("", "setting", str(one), str(other), header_style="bold")
+    sides = (Column(str(name), max_width=MOST, overflow="fold") for name in (one, other))
+    table = Table("", "setting", *sides, header_style="bold")
     for part, name, before, after in rows:
         table.add_row(part, name, *(Text(visible(shown(value))) for value in (before, after)))
     out.print(table)

@@ -29,6 +29,7 @@ p, h1 {{ margin: .3rem 0; overflow-wrap: anywhere }}
 th {{ text-align: left; font-weight: 500 }} td, th {{ padding-right: 1rem }}
 pre {{ overflow: auto; font-size: .8rem }} small {{ opacity: .7 }}
 </style><h1>{title}: <span class="{verdict}">{verdict}</span></h1>{sections}
+<p>{not_asked}</p>
 <p><small>coevolve {version}, format {format}, seed {seed}; tasks {tasks}; report {hash}
 </small></p></html>
 """
@@ -107,8 +108,24 @@ def validate(
         print(json.dumps(found))
     else:
         out.print(f"{domain} is {found['verdict']}", highlight=False)
+        if missing := not_asked(found):
+            out.print(missing, highlight=False)
     if overall(aspects) == "unfit":
         raise typer.Exit(1)
+
+
+def not_asked(found: "Mapping[str, Any]") -> str:
+    """What nobody asked for, and how to ask."""
+    asked = {one["name"] for one in found["aspects"]}
+    missing = [
+        f"{what} ({how})"
+        for name, what, how in (
+            ("difficulty", "whether there is something to learn", "--policy MODEL"),
+            ("climbs", "whether a policy learns it", "--policy MODEL --train 100"),
+        )
+        if name not in asked
+    ]
+    return f"not asked: {'; '.join(missing)}" if missing else ""
 
 
 def show_kinds(figures: "Mapping[str, Any]") -> None:
@@ -197,5 +214,9 @@ def page(found: dict[str, Any]) -> str:
     )
     names = {name: found[name] for name in ("verdict", "format", "seed", "tasks", "hash")}
     return PAGE.format(
-        title=escape(found["domain"]), sections=sections, version=found["coevolve"], **names
+        title=escape(found["domain"]),
+        sections=sections,
+        version=found["coevolve"],
+        not_asked=escape(not_asked(found)),
+        **names,
     )

@@ -22,3 +22,9 @@ def lookup(kind: str, name: str, registry: Mapping[str, Entry]) -> Entry:
         hint = did_you_mean(name, known)
         raise UserError(f"unknown {kind} '{name}'{hint} Known: {', '.join(known)}")
     return registry[name]
+
+
+def several(number: int, what: str) -> str:
+    """A number of things."""
+    ending = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}{ending * (number != 1)}"

@@ -56,7 +56,7 @@ def sides_of(lineage: Lineage) -> dict[str, dict[str, Any]]:
         "kept": sum(version.valid for version in lineage.versions),
         "ends with version": best,
     }
-    for name, scores in (("first policy", lineage.base), ("last", gate)):
+    for name, scores in (("first policy", lineage.base), ("what it ends with", gate)):
         for metric, rate in (scores.rates if scores else {}).items():
             results[f"{name}, {metric}"] = round(rate, 4)
     return {
@@ -78,7 +78,7 @@ def spread(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def ends_with(lineage: Lineage) -> int | None:
-    """The version that a run would end with; None: the first policy."""
+    """The version that a run ends with, as it stands; None: the first policy."""
     return lineage.best.version if lineage.best else None
 
 

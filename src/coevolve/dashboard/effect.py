@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from coevolve.backtests.numbers import chance
-from coevolve.dashboard.numbers import points, several
+from coevolve.core.names import several
+from coevolve.dashboard.numbers import points
 from coevolve.dashboard.result import compared_with, node_at, standing_of
 from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import KnobSpace

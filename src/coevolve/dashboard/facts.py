@@ -67,8 +67,9 @@ class Facts(NamedTuple):
             {
                 "run": self.name,
                 "state": self.state,
-                **{name: getattr(head, name) for name in
-                   ("answer", "sentence", "answers", "policy", "base", "final", "test")},
+                **{name: getattr(head.answers.learned, name) for name in
+                   ("answer", "sentence", "test")},
+                **{name: getattr(head, name) for name in ("answers", "policy", "base", "final")},
                 **{name: getattr(standing, name) for name in ("version", "told", "change")},
                 "versions": [
                     {

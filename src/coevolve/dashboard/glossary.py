@@ -24,6 +24,8 @@ GLOSSARY = {
     "recipe.",
     "interval": "Where the true value lies with 95 % confidence, as far as these attempts tell.",
     "knobs": "The numbers that training tasks are made from, such as sizes and shares of kinds.",
+    "need": "How much a kind of tasks fails on dev, and what tasks like it can teach. New knobs "
+    "are compared with the current ones by it, unless the plan names another number.",
     "optimal": "A valid answer that is as good as possible.",
     "orchestration": "Time that goes into neither training nor measuring.",
     "paired": "Compared task by task, so that easy and hard tasks cancel out.",

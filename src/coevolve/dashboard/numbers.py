@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from coevolve.core.names import several
 from coevolve.diagnostics.suite import load_suite
 from coevolve.evaluation.difference import POINTS, Difference, shift
 from coevolve.evaluation.statistics import Rate
@@ -94,11 +95,6 @@ def measure(value: float, name: str) -> str:
 
 def count(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def several(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{count(number)} {what}{'s' * (number != 1)}"
 
 
 def amount(value: float, name: str, digits: int = 4) -> str:

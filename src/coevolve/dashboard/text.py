@@ -47,7 +47,7 @@ def ticked(text: str) -> "Markup":
 
 
 NUMBER = r"(-?[\d.]+(?:e[-+]\d+)?)"
-ALARM = re.compile(rf"(warn|critical): (\w+) {NUMBER} ([<>]) {NUMBER} \((.*)\)")
+ALARM = re.compile(rf"(warn|critical): (\w+) is {NUMBER}, (above|below) {NUMBER} \((.*)\)")
 
 
 def alarm_words(text: str) -> tuple[str, str]:
@@ -55,8 +55,7 @@ def alarm_words(text: str) -> tuple[str, str]:
     found = ALARM.fullmatch(text)
     if not found:
         return "warn", text
-    level, name, value, sign, threshold, more = found.groups()
-    how = "above" if sign == ">" else "below"
+    level, name, value, how, threshold, more = found.groups()
     stands, most = (reading(float(one), name) for one in (value, threshold))
     return level, f"{name.replace('_', ' ')} {stands}, {how} {most} ({more})"
 

@@ -14,6 +14,7 @@ from operator import contains
 from pathlib import Path
 from typing import NamedTuple
 
+from coevolve.core.names import several
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
@@ -140,7 +141,8 @@ def declarations(domain: Domain, tasks: list[Task]) -> str:
         missing = set(domain.buckets) - set(task.bucket)
         expect(not missing, f"task {task.id} lacks the bucket labels {sorted(missing)}")
         expect(task.domain == domain.name, f"task {task.id} says domain '{task.domain}'")
-    return f"{len(domain.space.knobs)} knobs, {len(domain.failures)} failure classes"
+    knobs, failures = len(domain.space.knobs), len(domain.failures)
+    return f"{several(knobs, 'knob')}, {several(failures, 'failure class')}"
 
 
 def same_tasks(domain: Domain, seed: int) -> str:
@@ -191,7 +193,7 @@ def oracle(domain: Domain, tasks: list[Task]) -> str:
             )
             unknown = set(outcome.components) - set(domain.components)
             expect(not unknown, f"undeclared reward components {sorted(unknown)}")
-    return f"{len(tasks)} tasks in {len(domain.styles)} styles"
+    return f"{several(len(tasks), 'task')} in {several(len(domain.styles), 'style')}"
 
 
 def garbage(domain: Domain, tasks: list[Task]) -> str:
@@ -257,7 +259,7 @@ def no_leak(domain: Domain, tasks: list[Task]) -> str:
                 leaks <= len(tasks) // 10,
                 f"style {style}: {leaks} of {len(tasks)} prompts hold the solution",
             )
-    return f"{len(tasks)} prompts in {len(domain.styles)} styles"
+    return f"{several(len(tasks), 'prompt')} in {several(len(domain.styles), 'style')}"
 
 
 def round_trip(domain: Domain, tasks: list[Task]) -> str:
@@ -378,7 +380,7 @@ def knobs_move(domain: Domain, seed: int) -> str:
             f"{knob.name} from {low:g} to {high:g} moved '{knob.moves}' from {low_value:.3g} to "
             f"{high_value:.3g}",
         )
-    return f"{len(domain.space.knobs)} knobs pushed, {count} tasks each way"
+    return f"{several(len(domain.space.knobs), 'knob')} pushed, {several(count, 'task')} each way"
 
 
 def pushed(domain: Domain, base: Knobs, knob: Knob, end: str) -> Knobs:

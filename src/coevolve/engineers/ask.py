@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from coevolve.core.errors import CoevolveError
 from coevolve.core.exit import beside
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer, View, proposals_of
@@ -70,7 +71,9 @@ def waited_for(
         try:
             found.extend(work())
         except Exception as error:  # an engineer's failure is data; the run goes on without it
-            failures.append(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS])
+            known = isinstance(error, CoevolveError)  # its message says it all
+            words = str(error) if known else f"{type(error).__name__}: {error}"
+            failures.append(words[:MOST_CHARACTERS])
 
     thread, made = beside(answer), -1
     while thread.is_alive() and (now := calls()) > made:

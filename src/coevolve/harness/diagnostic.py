@@ -191,11 +191,10 @@ class Alarm(Value):
 
     @property
     def words(self) -> str:
-        sign = ">" if self.direction == "above" else "<"
         blocking = ", blocks promotion" if self.blocks else ""
         return (
-            f"{self.level}: {self.diagnostic} {self.value:.4g} {sign} {self.threshold:g} "
-            f"(version {self.version}, n {self.n:,}{blocking})"
+            f"{self.level}: {self.diagnostic} is {self.value:.4g}, {self.direction} "
+            f"{self.threshold:g} (version {self.version}, n {self.n:,}{blocking})"
         )
 
 

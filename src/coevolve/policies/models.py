@@ -36,6 +36,8 @@ WEIGHTS = (
 """Files of a model folder that decide what it answers."""
 LARGE = 1_000_000_000
 """Weights from which on memory is what is short."""
+REACHED_S = 10.0
+"""In which the hub has to answer."""
 
 
 class Loaded(NamedTuple):
@@ -267,12 +269,28 @@ def named_trouble(name: str, folder: str) -> Iterator[None]:
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
+    if not Path(folder).is_dir():
+        reach_hub(name, folder)
     try:
         yield
     except (
         OSError, ValueError, KeyError, SafetensorError, StrictDataclassError, RuntimeError,
     ) as error:  # fmt: skip
         raise PolicyError(_why(name, folder, error)) from None
+
+
+def reach_hub(name: str, folder: str) -> None:
+    """Refuse a model of the hub that is not on this machine where no hub can be reached: loading it
+    would try for a minute."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if isinstance(try_to_load_from_cache(folder, "config.json"), str):
+        return
+    try:
+        HfApi().model_info(folder, timeout=REACHED_S)
+    except Exception as error:  # the capture point of the hub: all but this is told by loading
+        if any(kind.__name__ == "TransportError" for kind in type(error).__mro__):
+            raise PolicyError(_why(name, folder, error)) from None
 
 
 def moved(name: str, model: Any, device: Any) -> Any:

@@ -83,6 +83,15 @@
       ticks: { show: false },
       font: "12px system-ui, sans-serif",
     };
+    /* Values that no line reaches: those of a version with a single step. */
+    function alone(plot, at) {
+      var values = plot.data[at], found = [];
+      values.forEach(function (value, step) {
+        function there(other) { return values[other] !== null && values[other] !== undefined; }
+        if (there(step) && !there(step - 1) && !there(step + 1)) found.push(step);
+      });
+      return found;
+    }
     var options = {
       width: place.clientWidth,
       height: 160,
@@ -116,7 +125,7 @@
       series: joined([[{}]].concat(drawn.map(function (_, at) {
         var stroke = function () { return colour(LINES[at % LINES.length]); };
         return [
-          { stroke: stroke, width: 1, alpha: 0.4, points: { show: steps.length < 3 } },
+          { stroke: stroke, width: 1, alpha: 0.4, points: { show: false, filter: alone } },
           { stroke: stroke, width: 2, points: { show: false } },
         ];
       }))),

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from coevolve.core.errors import CoevolveError, LedgerError
-from coevolve.dashboard.answers import MetricChange
+from coevolve.core.names import several
+from coevolve.dashboard.answers import MetricChange, Tested
 from coevolve.dashboard.failing import Failures, failures_of
-from coevolve.dashboard.headline import Tested, headline_of
-from coevolve.dashboard.numbers import both_words, place_words, rate_words, several
+from coevolve.dashboard.headline import headline_of
+from coevolve.dashboard.numbers import both_words, place_words, rate_words
 from coevolve.dashboard.record import early_end, folded
 from coevolve.dashboard.result import Standing, best_words
 from coevolve.dashboard.web.folders import RunFolder
@@ -65,7 +66,7 @@ class Summary(NamedTuple):
     """What fails now."""
     standing: Standing = NOTHING
     best: str = ""
-    """What the run would end with, and why."""
+    """What the run ends with, as it stands, and why."""
     test: Tested | None = None
     """The test split, once it is open."""
     rollouts: int = 0
@@ -107,7 +108,6 @@ class Summary(NamedTuple):
             "test, first": both_words([(one.metric, one.before) for one in tested]),
             "test, last": both_words([(one.metric, one.after) for one in tested]),
             "test, change": test.change.told() if test else "",
-            "test, beware": "; ".join(fall.words for fall in test.falls) if test else "",
             "asks": f"question {asked.number}, {asked.gate} of {place_words(asked.place)}; answer "
             "with `coevolve approve|revise|abort`"
             if asked
@@ -142,15 +142,15 @@ def read(run: RunFolder, ledger: Ledger) -> Summary:
     problems: list[str] = []
     lineage, _ = folded(plan, "", ledger.events("phase"), problems)
     head = headline_of(lineage, plan, spent)
-    helped = head.answers.helped
+    learned, helped = head.answers
     state, phase = facts["state"], facts["phase"] or ""
-    same = ("answer", "sentence", "planned", "judged", "kept", "controls", "base", "final",
-            "standing", "test")  # fmt: skip
+    same = ("planned", "judged", "kept", "controls", "base", "final", "standing")
     return Summary(
         name=run.name, state=state, at=place_words(facts["place"]),
         phase=WORDS.get(phase.partition("-")[0], phase) if state in ("running", "waiting") else "",
         **{name: getattr(head, name) for name in same},
-        metrics=head.answers.learned.metrics, falls=head.answers.learned.falls,
+        answer=learned.answer, sentence=learned.sentence, test=learned.test,
+        metrics=learned.metrics, falls=learned.falls,
         helped=helped.answer, helped_brief=helped.brief, helped_sentence=helped.sentence,
         failing=failures_of(lineage, None, head.standing.told),
         dev=dev_rate(lineage), best=best_words(lineage),
