@@ -275,6 +275,22 @@ def test_a_plan_for_another_domain_takes_no_knobs_along(file: Path) -> None:
     assert (where["domain"], where["target.knobs"]) == ("command line", "default")
 
 
+def test_choices_that_are_the_same_and_keys_that_count_from_one_are_refused(tmp_path: Path) -> None:
+    def made(name: str, keys: list[Any], last: str = "blue") -> str:
+        listed = [
+            {"question": row["question"], "choices": ["red", "green", last], "answer": key}
+            for row, key in zip(rows(), keys, strict=False)
+        ]
+        return str(lines(tmp_path / f"{name}.jsonl", listed))
+
+    with pytest.raises(UserError, match="two of its choices are the same, 'red'"):
+        opened(made("same", ["A"] * 60, last="red"))
+    with pytest.raises(UserError, match="count choices from 1"):
+        opened(f"{made('beyond', [1, 2, 3] * 20)}?faults=skip")
+    assert "60 rows" in opened(made("right", [0, 1, 2] * 20)).summary
+    assert "60 rows" in opened(made("letters", ["B", "C"] * 30)).summary
+
+
 def test_choices_in_tables_are_lists_in_text_or_columns(tmp_path: Path) -> None:
     plain = [(row["question"], ["red", "green", f"blue {n}"]) for n, row in enumerate(rows())]
     told = {

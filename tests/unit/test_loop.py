@@ -44,7 +44,7 @@ from coevolve.harness.plan import make_plan
 from coevolve.harness.proposal import Proposal
 from coevolve.loop import backtest, begin
 from coevolve.loop.backtest import merge
-from coevolve.loop.create import More, check, create, reopen
+from coevolve.loop.create import More, Own, check, create, reopen
 from coevolve.loop.final import final
 from coevolve.loop.learn import proposed
 from coevolve.loop.loop import run_loop
@@ -1023,7 +1023,7 @@ def test_a_copy_does_not_need_the_original(tmp_path: Path) -> None:
     assert found.change["valid"].mean > 0
 
 
-def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
+def test_a_finished_run_can_be_extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "run"
     run = make_run(folder, scripts=("greedy", "greedy"))
     before = run_loop(run)
@@ -1031,6 +1031,18 @@ def test_a_finished_run_can_be_extended(tmp_path: Path) -> None:
     run.ledger.close()
     with pytest.raises(UserError, match="planned with 2 already"):
         reopen(folder, engine=Pretended(), more=More(versions=1))
+
+    def changed(*_: object) -> Gauge:
+        raise UserError("the data set has other rows now")
+
+    with pytest.raises(UserError, match="give objects with a `name`"):
+        reopen(folder, engine=Pretended(), more=More(versions=3), own=Own(["aim"]))  # type: ignore[list-item]
+    with monkeypatch.context() as patched:
+        patched.setattr("coevolve.loop.create.gauge_of", changed)
+        with pytest.raises(UserError, match="other rows"):
+            reopen(folder, engine=Pretended(), more=More(versions=3))
+    with Ledger.open(folder) as ledger:
+        assert plan_of(ledger).versions == 2, "what is refused changes nothing"
     more = reopen(folder, engine=Pretended(("greedy",) * 3), more=More(versions=3))
     assert more.plan.versions == 3
     more.ledger.close()

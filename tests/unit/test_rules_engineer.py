@@ -202,8 +202,23 @@ def test_an_engineer_of_knobs_proposes_patches_like_any_other(name):
     assert (made.patch.factor, made.patch.author) == ("knobs", "somebody")
     assert made.harness == patched(view.parent.harness, made.patch)
     assert made.asked == said.patch.value
-    with pytest.raises(UserError, match="unknown factor 'knobs'"):
+    with pytest.raises(UserError, match="this plan only allows reward: name more in `factors`"):
         design(said, view, factors=["reward"])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"agent2.share": 1}, "no such knob: 'agent2.share'; did you mean 'agents2.share'?"),
+        ({"agents2.share": "nan"}, "agents2.share = 'nan': give a finite number"),
+        ({"agents2.share": True}, "agents2.share = True: give a finite number"),
+    ],
+)
+def test_a_slip_of_an_engineer_is_told_as_what_it_is(value, why):
+    view = lineage()
+    with pytest.raises(UserError) as refused:
+        design(change_knobs(value, "so"), view)
+    assert str(refused.value) == why
 
 
 def test_what_changes_nothing_is_no_design():
@@ -211,6 +226,5 @@ def test_what_changes_nothing_is_no_design():
     (said,) = make_engineer("fixed").propose(view, 0)
     assert said.patch is None
     assert said.words
-    for knobs in (dict(view.incumbent), {"gone": 1.0}):
-        with pytest.raises(UserError, match="change nothing"):
-            design(change_knobs(knobs, "the same"), view)
+    with pytest.raises(UserError, match="change nothing"):
+        design(change_knobs(dict(view.incumbent), "the same"), view)

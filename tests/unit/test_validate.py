@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guessing import Guess, GuessingDomain
 from typer.testing import CliRunner
 
 from coevolve.cli.main import app
@@ -239,6 +240,38 @@ def test_a_player_who_loses_and_a_game_that_a_word_wins_are_found_out() -> None:
     aspects = found(Given())
     assert aspects["cheats"].verdict == "unfit"
     assert "always 1" in aspects["cheats"].words
+
+
+@pytest.mark.parametrize("gift", ["whatever is said", "any text that holds it"])
+def test_an_episode_that_pays_for_nothing_is_found_out(gift: str) -> None:
+    class Giving(Guess):
+        def outcome(self, text: str, tokens: int | None = None) -> Outcome:
+            secret = str(self.task.data["secret"])
+            wins = gift == "whatever is said" or secret in text
+            said = f"<answer>{secret}</answer>" if wins else text
+            return self.domain.verify(self.task, said, tokens)
+
+    class Given(GuessingDomain):
+        def begin(self, task: Any) -> Giving:
+            return Giving(self, task)
+
+    aspects = found(Given())
+    assert aspects["cheats"].verdict == "unfit"
+    if gift == "whatever is said":
+        assert aspects["promises"].verdict == "unfit"
+        assert "20 of 20 tasks accept the answer" in aspects["promises"].words
+    assert found(GuessingDomain())["cheats"].verdict == "fit"
+
+
+def test_a_prompt_that_tells_the_answer_is_named_as_what_it_is() -> None:
+    class Told(GuessingDomain):
+        def question(self, data: Data) -> str:
+            return f"{super().question(data)} It is {data['secret']}."
+
+    cheats = found(Told())["cheats"]
+    assert cheats.verdict == "unfit"
+    assert "the third number of the prompt" in cheats.words
+    assert "leave it out" in cheats.fix
 
 
 def test_where_solutions_are_not_told_the_rest_is_asked() -> None:

@@ -164,6 +164,11 @@ def check_policy(domain: "Domain", name: str) -> None:
     """Refuse a plain word that is no script, no shipped model and no folder."""
     if set("/.:") & set(name) or (name and Path(name).is_dir()):
         return
+    if name == "small":
+        raise UserError(
+            "only `run`, `evolve` and `compare` make a small policy by the way: make it with "
+            f"coevolve small-policy -d '{domain.name}', and name the folder that this tells"
+        )
     try:
         lookup("policy", name, dict.fromkeys((*domain.scripts, *MODELS)))
     except UserError as error:

@@ -23,8 +23,9 @@ configs:
   - split: dev
     path: dev/*.parquet
 ---
-Rollouts of the run `{name}` by coevolve: what every version drew in training (train) and on dev
-tasks (dev), with messages, verdict, reward, failure and tokens. Gate and test tasks are not here.
+Rollouts of the run `{name}` by coevolve: what every version drew in training and in backtests
+before it (train), and on dev tasks (dev), with messages, verdict, reward, failure and tokens.
+Gate and test tasks are not here.
 """
 
 

@@ -29,7 +29,8 @@ def final(
             words = f"measured once and for all, with {count:,} tasks, at {earlier.time}{other}"
             notes.print(words, highlight=False)
         else:
-            words = f"asking three policies {tasks:,} test tasks each; this may take minutes"
+            most = f"{tasks:,} test tasks each, or as many as there are"
+            words = f"asking three policies {most}; this may take minutes"
             notes.print(words, highlight=False)
     found = open_test(folder, tasks)
     if as_json:

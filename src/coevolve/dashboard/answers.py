@@ -115,7 +115,7 @@ def learned_by(lineage: Lineage) -> Learned:
         for one in RATES
     )  # fmt: skip
     fell, by_gate, test = lineage.falls(told) if told else (), "", tested_of(lineage)
-    if test and standing.version is not None:  # otherwise both are the first policy
+    if test and test.version == standing.version:  # not where the run went on after it
         fell, by_gate = test.falls, sentence
         rates = percent(test.first.value), percent(test.last.value)
         answer, sentence = direction("on test tasks the valid rate", *rates, test.change, "valid")

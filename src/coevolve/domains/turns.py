@@ -116,6 +116,13 @@ def played(
     return said
 
 
+def insisted(domain: Domain, task: Task, text: str) -> Outcome:
+    """What an attempt comes to in which the same is said at every turn."""
+    episode, limit = begin(domain, task)
+    played(episode, limit, lambda _messages: text, ())
+    return episode.outcome(text)
+
+
 def is_game(domain: Domain, tasks: Sequence[Task]) -> TypeGuard[TurnDomain]:
     """Whether no single answer wins: the scripted player `oracle` does, and the solutions of all
     tasks are the same word."""

@@ -23,7 +23,7 @@ from coevolve.core.splits import Split
 from coevolve.core.task import Label, Task
 from coevolve.domains.base import Domain, tasks_in
 from coevolve.domains.check import conformance
-from coevolve.domains.turns import begin, is_game, played
+from coevolve.domains.turns import has_turns, insisted, is_game
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.clusters import rate_of
 from coevolve.evaluation.leakage import TRIED, leakage
@@ -105,12 +105,10 @@ class Asked:
         return [self.domain.prompt(task)[-1].content for task in self.tasks]
 
     def judged(self, task: Task, answer: str) -> Outcome:
-        """The verdict on an answer; in a game it is given at every turn."""
-        if not self.game:
-            return self.domain.verify(task, answer)
-        episode, limit = begin(self.domain, task)
-        played(episode, limit, lambda _messages: answer, ())
-        return episode.outcome(answer)
+        """The verdict on an answer; where tasks take several turns of text, it is given at each."""
+        if has_turns(self.domain) and not self.domain.tools:
+            return insisted(self.domain, task, answer)
+        return self.domain.verify(task, answer)
 
     @cached_property
     def judged_per_s(self) -> float:
@@ -311,7 +309,8 @@ def cheated(asked: Asked) -> Aspect:
         pairs = zip(asked.tasks, answers, strict=False)  # of some cheats there are fewer
         right = sum(asked.judged(task, answer).optimal for task, answer in pairs)
         rates[name] = wilson(right, len(answers))
-    best = max(rates, key=lambda name: rates[name].value)
+    places = {f"the {which} number of the prompt" for which in PLACES}
+    best = max(rates, key=lambda name: (rates[name].value, name in places))  # those say more
     rate = rates[best]
     verdict: Verdict = "unfit" if rate.low > UNFIT else "doubtful" if rate.low > DOUBTFUL else "fit"
     fixes = {
@@ -322,7 +321,8 @@ def cheated(asked: Asked) -> Aspect:
         "words to the judge": "the judge must not read what it judges as instructions",
     }
     often = fixes["the most frequent solution"]
-    other = often if best.startswith("always") else "ask for what cannot be copied"
+    given = "the prompt gives the answer away: leave it out, or ask for what cannot be copied"
+    other = often if best.startswith("always") else given
     fix = "" if verdict == "fit" else fixes.get(best, other)
     figures = {name: one.as_json() for name, one in rates.items()}
     return Aspect("cheats", verdict, f"the best, {best}, solves {said(rate)}", fix, figures)

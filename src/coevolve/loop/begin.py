@@ -13,9 +13,10 @@ from pathlib import Path
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Rollout, StopReason
+from coevolve.core.splits import Split
 from coevolve.diagnostics.grown import begin_grown
 from coevolve.domains import capture
-from coevolve.domains.base import Domain
+from coevolve.domains.base import Domain, tasks_in
 from coevolve.domains.change import start_words
 from coevolve.engineers.library import SkillLibrary
 from coevolve.engines.stage import CUT
@@ -48,7 +49,8 @@ def begin(run: Run) -> None:
         knobs = run.gauge.domain.space.project(harness.knobs)
         run.say(f"training begins with these tasks: {start_words(knobs)}")
         answers = "one answer" if target.samples == 1 else f"{target.samples} answers"
-        run.say(f"measuring the untrained policy on {target.gate} tasks, {answers} each")
+        tasks = min(target.gate, tasks_in(run.gauge.domain, Split.GATE) or target.gate)
+        run.say(f"measuring the untrained policy on {tasks} tasks, {answers} each")
     base = run.phase(RUN, "base", lambda: on_gate(run.gauge, run.plan.policy, run.paths.base_gate))
     if fresh:
         run.say(f"untrained: {base.valid} of {base.n} attempts at held-out tasks are valid")

@@ -59,8 +59,19 @@ class Own(NamedTuple):
     engineers: Sequence[Engineer] = ()
     domain: Domain | None = None
 
+    def check(self) -> None:
+        """Refuse what is no engineer, before anything is recorded."""
+        for one in self.engineers:
+            if not isinstance(getattr(one, "name", None), str) or not hasattr(one, "propose"):
+                raise UserError(
+                    f"engineers = [{one!r:.60}]: give objects with a `name` and a method "
+                    "`propose(view)`; names of known engineers stand in a plan: "
+                    'coevolve.Plan(engineers=["aim"])'
+                )
+
     def named(self, plan: Plan) -> Plan:
         """The plan with the names of these parts in it."""
+        self.check()
         changes: dict[str, Any] = {}
         if self.engineers:
             changes["engineers"] = tuple(one.name for one in self.engineers)
@@ -158,6 +169,7 @@ def reopen(
     own: Own = PLANNED,
 ) -> Run:
     """A run that was begun, extended where more is asked for."""
+    own.check()
     ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
     plan = plan_of(ledger)
     known = known_names()
@@ -173,6 +185,7 @@ def reopen(
     if going_on and not own.engineers and len(plan.engineers) == 1:
         reach(plan.engineers)  # of several the others go on
     if changes:
+        gauge_of(plan, Paths(ledger.folder), own.domain)  # refuses what changes nothing then
         ledger.note("extended", **changes)
         plan = plan_of(ledger)
     return assembled(plan, ledger, engine or own.engine(plan), observe, say, work, own)

@@ -4,6 +4,7 @@ Invariant: a design is one patch of the parent's harness that can be trained; wh
 begins with the same policy, one that was never tried. An engineer's failure is data.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -16,15 +17,17 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.diagnostics.connection import Locked
 from coevolve.diagnostics.health import Diagnosis, readings_alone
+from coevolve.domains.knobs import KnobSpace
 from coevolve.engineering.describe import described
 from coevolve.engineering.table import is_table
 from coevolve.engineers.ask import MOST_WORDS, proposed, recordable, unusable
 from coevolve.engineers.base import View
+from coevolve.engineers.model import unknown
 from coevolve.engineers.reach import apply, evenly
 from coevolve.engineers.view import refused_before, view_of
 from coevolve.harness.budget import Spent
 from coevolve.harness.harness import Harness
-from coevolve.harness.patch import Patch, flat, patched
+from coevolve.harness.patch import FACTORS, Patch, flat, patched
 from coevolve.harness.proposal import Proposal
 from coevolve.harness.rules import MOST_REVISIONS
 from coevolve.loop.measure import spent_on
@@ -228,11 +231,26 @@ def known_harnesses(run: Run) -> dict[str, str]:
     return refused | trained
 
 
+def why_unchanged(asked: Mapping[str, Any], space: KnobSpace) -> str:
+    """Why an answer leaves all knobs as they are."""
+    if wrong := unknown(space, list(asked)):
+        return wrong
+    for name, value in asked.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in space.knobs and not (number and math.isfinite(value)):
+            return f"{name} = {value!r:.40}: give a finite number"
+    return "these knobs change nothing"
+
+
 def designed(run: Run, parent: int | None, view: View, proposal: Proposal, author: str) -> Design:
     """A proposal as a patch of the parent; a `UserError` says why it is none."""
     assert proposal.patch
     patch, asked = proposal.patch.model_copy(update={"author": author}), proposal.patch.value
-    lookup("factor", patch.factor, dict.fromkeys(run.plan.factors))
+    allowed = run.plan.factors
+    if patch.factor in FACTORS and patch.factor not in allowed:
+        known = f"allows {', '.join(allowed)}: name more in `factors`"
+        raise UserError(f"{patch.factor} is a factor, but this plan only {known}")
+    lookup("factor", patch.factor, dict.fromkeys(allowed))
     other = None if proposal.parent in (None, parent) else proposal.parent
     before = view if other is None else view.of(other)
     if patch.factor == "knobs":
@@ -240,7 +258,7 @@ def designed(run: Run, parent: int | None, view: View, proposal: Proposal, autho
             raise UserError(f"knobs = {patch.value!r:.80}: give an object of numbers")
         knobs = apply(patch.value, before.incumbent, view.reach)
         if not knobs.difference(before.incumbent):
-            raise UserError("these knobs change nothing")
+            raise UserError(why_unchanged(patch.value, before.incumbent.space))
         patch = patch.model_copy(update={"value": dict(knobs)})
     harness = patched(run.lineage.harness(parent if other is None else other), patch)
     check_names(harness.reward, run.gauge.domain)

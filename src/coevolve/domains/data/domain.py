@@ -26,7 +26,7 @@ from coevolve.core.task import Label, Task, whole_task
 from coevolve.domains.base import Domain, Script, Statistic, mean
 from coevolve.domains.check import Counts
 from coevolve.domains.data.cache import cached, keep, recall
-from coevolve.domains.data.judges import QUESTIONS, ModelJudge, field, judge_of, likely
+from coevolve.domains.data.judges import QUESTIONS, ChoiceJudge, ModelJudge, field, judge_of, likely
 from coevolve.domains.data.kin import mark_of, marks_of
 from coevolve.domains.data.labels import knob_name, labels_of, space_of
 from coevolve.domains.data.rows import Row, rows_in
@@ -111,7 +111,8 @@ class DataDomain:
                 f"each of dev, gate and test, rows that are almost the same together, and one of "
                 f"these has {few}; it needs {LEAST}"
             )
-        self.counts = Counts(*(max(2, min(n, few // 4)) for n in Counts()))
+        every, quarter = Counts(*(min(n, few) for n in Counts())), max(2, few // 4)
+        self.counts = every._replace(pushed=min(Counts().pushed, quarter))
         parts = ", ".join(f"{split} {len(tasks):,}" for split, tasks in self.by_split.items())
         self.summary = (
             f"{len(self.entries):,} rows of {Path(place).name} ({parts}), judge {self.judge.name}"
@@ -283,6 +284,8 @@ def read(place: str, options: tuple[tuple[str, str], ...], stamp: object) -> Ope
     if not name:
         name, in_words = likely(rows, columns)
     judge, skip = judge_of(name, columns), "faults" in chosen
+    if isinstance(judge, ChoiceJudge):
+        judge.refuse_from_one(row for _, row in rows)
     found = loaded(judge, rows, columns, content, skip)
     by_place = {where: one for (where, _), one in zip(rows, found, strict=True)} | in_words
     found = [str(row) if isinstance(row, UserError) else by_place[where] for where, row in every]

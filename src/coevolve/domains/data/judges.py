@@ -7,7 +7,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -95,6 +96,23 @@ class ChoiceJudge(RowJudge):
         options = options_of(data, self.columns.get("choices", ""))
         made = super().complete(data)
         return {**made, "choices": options, "answer": letter_of(made["answer"], options)}
+
+    def refuse_from_one(self, rows: Iterable[Data]) -> None:
+        """Numbers of choices count from 0: where they count from 1, every row would be read one too
+        far, and to leave out those where that shows would not mend the others."""
+        numbers = list[tuple[int, int]]()
+        for row in rows:
+            with suppress(UserError):  # told when the row is read
+                options = options_of(row, self.columns.get("choices", ""))
+                answer = self.key(row)
+                if answer.isdigit() and answer not in options:
+                    numbers.append((int(answer), len(options)))
+        beyond = any(number == most for number, most in numbers)
+        if beyond and all(number for number, _ in numbers):
+            raise UserError(
+                "the answers count choices from 1, and here they count from 0: give letters, or "
+                "the text of the right choice"
+            )
 
     def question(self, data: Data) -> str:
         lines = [f"{LETTERS[place]}) {text}" for place, text in enumerate(data["choices"])]
@@ -201,7 +219,10 @@ def options_of(row: Mapping[str, Any], wanted: str) -> list[str]:
             f"choices = {listed!r:.80}: give a list of 2 to {len(LETTERS)}, or several columns: "
             "choices=A,B,C,D"
         )
-    return [str(one) for one in listed]
+    found = [str(one) for one in listed]
+    if twice := next((one for one, n in Counter(found).items() if n > 1), None):
+        raise UserError(f"two of its choices are the same, {twice[:60]!r}: only one would be right")
+    return found
 
 
 def lettered(row: Mapping[str, Any]) -> list[str]:
