@@ -437,6 +437,24 @@ def test_an_open_test_split_has_the_last_word(root: Path, tmp_path: Path) -> Non
     assert f"Did it learn? {facts['sentence']}" in " ".join(said.split())
 
 
+def test_a_run_that_went_on_after_its_test_split_was_opened_is_told_by_the_gate(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(root / "deep" / "tree", tmp_path / "tree"))
+    change = Difference(mean=-0.126, low=-0.158, high=-0.093, p=1e-9, n=500)
+    first, last = (
+        phases.Tested(policy=name, rates={"valid": share(wilson(500, 1000))})
+        for name in ("pocket", "p0")
+    )
+    found = phases.Final(tasks=500, words="so", first=first, last=last, change={"valid": change})
+    with Ledger.open(folder) as ledger, ledger.writing():
+        ledger.phase("run", "final", lambda: found.model_dump(mode="json"))
+    facts = as_json(client(tmp_path), "/runs/tree")["facts"]
+    assert (facts["test"]["version"], facts["version"]) == (0, 1)
+    assert "(the gate)" in facts["sentence"]
+    assert '<th scope="col">version 0, test</th>' in client(tmp_path).get("/runs/tree").text
+
+
 def test_what_fails_most_opens_its_rollouts_from_the_top_of_the_page(
     web: TestClient, root: Path
 ) -> None:
