@@ -87,7 +87,7 @@ class Answers(NamedTuple):
     def lines(self) -> list[str]:
         """For a terminal."""
         found = [f"Did it learn? {self.learned.sentence}"]
-        found += [f"  {BY_GATE} {self.learned.by_gate}"] if self.learned.by_gate else []
+        found += [f"  {self.learned.by_gate}"] if self.learned.by_gate else []
         found += [f"  Beware: {fall.words}." for fall in self.learned.falls]
         found += [f"  {self.learned.remark}"] if self.learned.remark else []
         return [*found, f"Did the engineers help? {self.helped.sentence}"]
@@ -116,7 +116,7 @@ def learned_by(lineage: Lineage) -> Learned:
     )  # fmt: skip
     fell, by_gate, test = lineage.falls(told) if told else (), "", tested_of(lineage)
     if test and test.version == standing.version:  # not where the run went on after it
-        fell, by_gate = test.falls, sentence
+        fell, by_gate = test.falls, f"{BY_GATE} {sentence}"
         rates = percent(test.first.value), percent(test.last.value)
         answer, sentence = direction("on test tasks the valid rate", *rates, test.change, "valid")
     remark = highest(lineage, standing)

@@ -29,7 +29,7 @@ from coevolve.domains.turns import (
     played,
     players,
     turn_limit,
-)  # fmt: skip
+)
 
 PACKAGE = Path(__file__).parents[1]
 GARBAGE = (

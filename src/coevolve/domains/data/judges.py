@@ -33,8 +33,11 @@ OPTION = {"label": "labels"}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ADDRESS = ("http://", "https://")
 NUMBER = re.compile(r"-?[\d,]+(\.\d+)?%?")
-PROSE = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}|^[^\\0-9]*(?<![A-Za-z\\])[A-Za-z]{3,}[^\\0-9]*$")
-"""Two words in a row, or one where there is neither a digit nor a command of LaTeX."""
+PROSE = re.compile(r"[A-Za-z]{2} [A-Za-z]{2}")
+"""Two words in a row."""
+WORD = re.compile(r"[A-Za-z]{3}")
+FORMULA = re.compile(r"[\\0-9]")
+"""What no word alone has: a digit, or a command of LaTeX."""
 FORM = json.dumps(
     {
         "type": "object",
@@ -313,8 +316,14 @@ def likely(
         where: f"{where}: the answer {answer[:60]!r} is in words, where most are numbers; mend it, "
         "or name a judge: judge=exact"
         for where, answer in found.get("exact", [])
-        if name == "math" and PROSE.search(answer)
+        if name == "math" and is_prose(answer)
     }
+
+
+def is_prose(answer: str) -> bool:
+    """Whether an answer is in words, and no formula."""
+    alone = WORD.search(answer) and not FORMULA.search(answer)
+    return bool(PROSE.search(answer) or alone)
 
 
 def guessed(row: Mapping[str, Any], columns: Mapping[str, str]) -> str:
