@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TypeGuard
 
 from coevolve.core.errors import KnobError
 from coevolve.core.names import did_you_mean
@@ -105,6 +106,13 @@ Rule = Callable[[dict[str, float]], str | None]
 Mend = Callable[[dict[str, float]], None]
 
 
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a knob could have it: a finite number, and no truth value."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
 class KnobSpace:
     """All knobs of a domain, and how to get valid values for them.
 
@@ -165,8 +173,7 @@ class KnobSpace:
             hint = did_you_mean(name, list(self.knobs))
             raise KnobError(f"unknown knob '{name}'{hint} Known: {', '.join(self.kinds)}")
         knob = self.knobs[name]
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not knob.low <= value <= knob.high:
+        if not is_number(value) or not knob.low <= value <= knob.high:
             raise KnobError(
                 f"{name} = {value!r} is not a number from {knob.low:g} to {knob.high:g} "
                 f"({knob.unit})"
@@ -184,9 +191,7 @@ class KnobSpace:
         values = dict(base or self.defaults())
         for name, value in changes.items():
             knob = self.knobs.get(name)
-            if knob is None or isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            if isinstance(value, float) and not math.isfinite(value):
+            if knob is None or not is_number(value):
                 continue
             clipped = float(min(max(value, knob.low), knob.high))
             values[name] = float(round(clipped)) if knob.integer else clipped

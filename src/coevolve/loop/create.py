@@ -139,10 +139,10 @@ def create(
     domain = check(plan, lambda policy, scripts: engine_of().check(policy, scripts), own)
     engine, folder = engine_of(), folder.resolve()
     begun = (folder / "ledger.db").exists()
-    if begun:  # another run's folder is told before a small policy is taught
+    if begun and plan.policy == SMALL:  # another run's folder is told before one is taught
         named = named_small(plan, domain, folder.parent)
         Ledger.create(folder, recorded(named, domain, folder)).close()
-    elif not own.engineers:
+    if not begun and not own.engineers:
         reach(plan.engineers)
     plan = with_small(plan, domain, folder.parent, engine, observe, say)
     if not begun:

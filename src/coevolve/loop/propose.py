@@ -4,7 +4,6 @@ Invariant: a design is one patch of the parent's harness that can be trained; wh
 begins with the same policy, one that was never tried. An engineer's failure is data.
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from coevolve.core.rollout import Rollout
 from coevolve.core.seeds import derive
 from coevolve.diagnostics.connection import Locked
 from coevolve.diagnostics.health import Diagnosis, readings_alone
-from coevolve.domains.knobs import KnobSpace
+from coevolve.domains.knobs import KnobSpace, is_number
 from coevolve.engineering.describe import described
 from coevolve.engineering.table import is_table
 from coevolve.engineers.ask import MOST_WORDS, proposed, recordable, unusable
@@ -236,8 +235,7 @@ def why_unchanged(asked: Mapping[str, Any], space: KnobSpace) -> str:
     if wrong := unknown(space, list(asked)):
         return wrong
     for name, value in asked.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name in space.knobs and not (number and math.isfinite(value)):
+        if name in space.knobs and not is_number(value):
             return f"{name} = {value!r:.40}: give a finite number"
     return "these knobs change nothing"
 

@@ -37,9 +37,7 @@ def with_small(
 
 
 def named_small(plan: Plan, domain: Domain, runs: Path) -> Plan:
-    """The plan with the name of its small policy, which need not be there yet."""
-    if plan.policy != SMALL:
-        return plan
+    """A plan that begins with a small policy, with its name; it need not be there yet."""
     policy = folder_of(plan, domain, runs) / "taught" / "policy"
     lora = 0 if plan.recipe.lora == "auto" else plan.recipe.lora
     recipe = plan.recipe.model_copy(update={"lora": lora})

@@ -85,12 +85,11 @@
     };
     /* Values that no line reaches: those of a version with a single step. */
     function alone(plot, at) {
-      var values = plot.data[at], found = [];
-      values.forEach(function (value, step) {
-        function there(other) { return values[other] !== null && values[other] !== undefined; }
-        if (there(step) && !there(step - 1) && !there(step + 1)) found.push(step);
+      var values = plot.data[at];
+      function there(step) { return values[step] !== null && values[step] !== undefined; }
+      return values.map(function (_, step) { return step; }).filter(function (step) {
+        return there(step) && !there(step - 1) && !there(step + 1);
       });
-      return found;
     }
     var options = {
       width: place.clientWidth,
