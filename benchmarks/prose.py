@@ -28,7 +28,7 @@ from tomli_w import dumps
 from coevolve.engineers.context import VARIANTS
 from coevolve.harness.comparison import SHIPPED
 
-MOST_TOKENS = 640
+MOST_TOKENS = 900
 KEEP = ("n", "mean_reward", "mean_reward_interval", "valid", "failures", "mean_prompt_tokens")
 UNTAUGHT = "untaught"
 

@@ -12,6 +12,8 @@ FENCE = "```"
 END = f"\n{FENCE}"
 TICKS = str.maketrans(dict.fromkeys("\uff40\u1fef\u02cb\u2035", "'"))
 """What looks like the characters of a fence."""
+PLAIN = re.compile("[\n -~]*")
+"""Text that needs no cleaning."""
 MARKS = re.compile(
     r"<\||\|>|</?s>|<</?SYS>>|\[/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS)\]|"
     r"</?(?:bos|eos|start_of_turn|end_of_turn|tool_call|tool_response)>|<｜|｜>",
@@ -23,6 +25,8 @@ MARKS = re.compile(
 def clean(text: str) -> str:
     """Without control, formatting, private and half characters; all gaps but line breaks are
     plain spaces."""
+    if PLAIN.fullmatch(text):
+        return text
     return "".join(map(shown, text.replace("\r\n", "\n")))
 
 

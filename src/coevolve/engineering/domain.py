@@ -26,13 +26,15 @@ from coevolve.domains.registry import get_domain
 from coevolve.engineering import lessons, table
 from coevolve.engineering.oracle import best_design
 from coevolve.engineering.trainee import Trainee, gain, kinds, tied
+from coevolve.engineers import breakdown
 from coevolve.engineers.base import Past, View, proposals_of
 from coevolve.engineers.context import VARIANTS
 from coevolve.engineers.model import EditsAnswer, WholeAnswer, messages, schema
 from coevolve.engineers.reach import apply, edited, variation
 from coevolve.engineers.registry import ENGINEERS, make_engineer
+from coevolve.engineers.signals import standing
 from coevolve.policies.form import Unusable, only_object, read_answer
-from coevolve.store.cells import Cell
+from coevolve.store.cells import Cell, pooled
 
 STYLES = ("chat", "table", *VARIANTS)
 """In the words of a run, answered with edits; the table of small models; the modules of one of the
@@ -105,10 +107,37 @@ def rule(name: str) -> Script:
 
 
 def oracle(task: Task, _rng: random.Random, style: str) -> str:
-    view, design = view_of(task), task.data["design"]
+    view = view_of(task)
+    said = table.write(view, task.data["design"])
     if style == "table":
-        return table.write(view, design)
-    return in_json(table.read(view, table.write(view, design)), "towards what the target needs")
+        return said
+    values = {
+        name: round(value, 2)
+        for name, value in table.read(view, said).items()
+        if value or view.incumbent[name]
+    }
+    return in_json(values, f"weights by target and solved on dev: {'; '.join(weighed(view, said))}")
+
+
+def weighed(view: View, said: str) -> list[str]:
+    """What decided the weight of each share, in the numbers of the evidence: who learns to design
+    from such answers learns one weight at a time."""
+    now, found = standing(view), []
+    for row, line in zip(table.rows(view), said.split(" / "), strict=True):
+        target, (_, weight, *actions) = table.aimed(view, row.share), line.split()
+        if weight == "0" and not target:
+            continue
+        label = row.share.label
+        solved = breakdown.rate(pooled(now.dev, label)) if label else ""
+        moved = [
+            f", {knob.suffix} {action}"
+            for knob, action in zip(row.difficulties, actions, strict=True)
+            if action != "same"
+        ]
+        found.append(
+            f"{row.name} {breakdown.shown(target)}, {solved or 'untried'}: {weight}{''.join(moved)}"
+        )
+    return found
 
 
 def in_json(values: Mapping[str, float], explanation: str) -> str:

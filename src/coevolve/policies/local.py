@@ -1,6 +1,7 @@
 """A policy that is a transformers model on this machine."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from coevolve.core.errors import PolicyError
@@ -33,7 +34,7 @@ class LocalPolicy:
         if not prompts:
             return []
         tokenizer = self.loaded.tokenizer
-        ids = [render(tokenizer, prompt.messages) for prompt in prompts]
+        ids = rendered(tokenizer, [prompt.messages for prompt in prompts])
         rooms = [self.room(*pair, sampling.max_tokens) for pair in zip(prompts, ids, strict=True)]
         if not all(rooms):
             others = [prompt for prompt, room in zip(prompts, rooms, strict=True) if room]
@@ -78,10 +79,20 @@ class LocalPolicy:
         return max(0, min(max_tokens, context - len(ids)))
 
 
-def render(tokenizer: Any, messages: tuple[Message, ...]) -> list[int]:
+def render(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     """Messages as the model was taught to read them, up to where its answer begins."""
-    turns = [{"role": message.role, "content": message.content} for message in messages]
-    ids: list[int] = tokenizer.apply_chat_template(
+    return rendered(tokenizer, [messages])[0]
+
+
+def rendered(tokenizer: Any, dialogues: Sequence[Sequence[Message]]) -> list[list[int]]:
+    """The same of many dialogues, on all cores."""
+    if not dialogues:
+        return []
+    turns = [
+        [{"role": message.role, "content": message.content} for message in messages]
+        for messages in dialogues
+    ]
+    ids: list[list[int]] = tokenizer.apply_chat_template(
         turns, add_generation_prompt=True, tokenize=True, return_dict=False
     )
     return ids

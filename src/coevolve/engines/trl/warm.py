@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from coevolve.core.errors import UserError
-from coevolve.core.rollout import Message, StopReason
+from coevolve.core.rollout import StopReason
 from coevolve.core.seeds import derive
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain
@@ -20,7 +20,7 @@ from coevolve.engines.trl.turns import reply_ids
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.wording import asked
 from coevolve.policies.base import Prompt, Sampling
-from coevolve.policies.local import LocalPolicy, render
+from coevolve.policies.local import LocalPolicy, render, rendered
 from coevolve.policies.models import Loaded
 
 IGNORED = -100
@@ -47,12 +47,9 @@ def unmasked(model: Any) -> Iterator[None]:
         hook.remove()
 
 
-def example(
-    tokenizer: Any, messages: Sequence[Message], turns: Sequence[Said]
-) -> dict[str, list[int]]:
+def example(tokenizer: Any, prompt: Sequence[int], turns: Sequence[Said]) -> dict[str, list[int]]:
     """Token ids of a prompt and all that was said after it, and labels of what the policy says."""
-    ids = render(tokenizer, tuple(messages))
-    labels, end = [IGNORED] * len(ids), tokenizer.eos_token_id
+    ids, labels, end = list(prompt), [IGNORED] * len(prompt), tokenizer.eos_token_id
     for text, reply in turns:
         said = [*tokenizer(text, add_special_tokens=False)["input_ids"], end]
         heard = reply_ids(tokenizer, reply, [end]) if reply is not None else []
@@ -68,14 +65,16 @@ def examples(
     count = stage.recipe.steps * stage.recipe.tasks
     own = round(stage.recipe.replay * count)
     places = order(len(tasks), count - own, stage.seed)
+    needed = {tasks[index].id: tasks[index] for index in places}
     made: dict[str, dict[str, list[int]]] = {}
-    for task in (tasks[index] for index in places):
-        if task.id not in made:
-            domain = domains[task.domain]
-            style = loaded.style(domain.name, stage.style)
-            messages = asked(domain, [task], style, loaded.wording(domain.name)).prompts[0]
+    for name, domain in domains.items():
+        named = [task for task in needed.values() if task.domain == name]
+        style = loaded.style(name, stage.style)
+        prompts = asked(domain, named, style, loaded.wording(name)).prompts
+        read = rendered(loaded.tokenizer, prompts)
+        for task, messages, ids in zip(named, prompts, read, strict=True):
             turns = shown(domain, task, style, messages, stage.seed)
-            made[task.id] = example(loaded.tokenizer, messages, turns)
+            made[task.id] = example(loaded.tokenizer, ids, turns)
     rows = [made[tasks[index].id] for index in places]
     if own:
         earlier = replayed(loaded, stage, own)
@@ -87,14 +86,14 @@ def examples(
 def replayed(loaded: Loaded, stage: Stage, shown: int) -> list[dict[str, list[int]]]:
     """The policy's own right answers to general instructions, before it is trained."""
     policy = LocalPolicy(stage.model, loaded=loaded)
-    wanted = min(max(shown // REPEATED, FEWEST), MOST)
+    tokenizer, wanted = loaded.tokenizer, min(max(shown // REPEATED, FEWEST), MOST)
     count, seed = min(wanted, max(2 * shown, 40)), derive(stage.seed, "replay")
     print(f"drawing {count} own answers to replay", file=sys.stderr)
     asked = instructions(count, seed, held_out=False)
     sampling = Sampling(temperature=0.7, max_tokens=REPLAY_TOKENS, seed=stage.seed)
     answers = policy.answer([Prompt(task.messages) for task in asked], sampling)
     found = [
-        example(loaded.tokenizer, task.messages, [Said(answer.text, None)])
+        example(tokenizer, render(tokenizer, task.messages), [Said(answer.text, None)])
         for task, answer in zip(asked, answers, strict=True)
         # What was cut off would teach it to stop anywhere, what is wrong to do as it likes.
         if answer.stop is StopReason.END and task.check(answer.text)
