@@ -1,6 +1,7 @@
 """Held-out tasks that the answers to train tasks solve: the audit finds them."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from coevolve.domains.knobs import KnobSpace
 from coevolve.domains.registry import get_domain
 from coevolve.domains.simple import SimpleDomain
 from coevolve.evaluation.leakage import leakage
+from coevolve.evaluation.validate import Asked, copies
 
 NOUNS = ["apples", "pears", "plums", "figs", "nuts", "dates", "limes", "kiwis"]
 
@@ -98,3 +100,11 @@ def test_copying_answers_does_not_pay_on_small_boards(held: Any, size: int) -> N
     knobs = lake.space.parse({f"size{size}.data_ratio": 1.0})
     for leak in leakage(lake, knobs):
         held("leakage: small boards", leak.alike == 0 and leak.excess < 0.02, leak)
+
+
+def test_an_example_is_told() -> None:
+    aspect = copies(Asked(Copies(WAYS[0]), [], [], game=False, seed=0))
+    assert aspect.verdict == "unfit"
+    held_out, train = re.findall(r'"([^"]+)"', aspect.words)
+    assert held_out != train
+    assert held_out.split("?")[0] == train.split("?")[0]

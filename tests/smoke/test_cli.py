@@ -392,6 +392,12 @@ def test_how_to_go_on_after_an_interruption(words: list[str], said: str) -> None
     assert told.endswith(said) if said != "stopped" else told == said
 
 
+def test_commands_that_are_told_can_be_typed(tmp_path: Path) -> None:
+    folder = tmp_path / "my domain"
+    done = coevolve("new-domain", "cards", "-o", str(folder))
+    assert f"coevolve run '{folder}/plan.toml'" in done.stdout
+
+
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SIGNALLED, "run", "-o", str(tmp_path / "run")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:

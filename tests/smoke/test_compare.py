@@ -11,8 +11,10 @@ import pytest
 from processes import coevolve
 from typer.testing import CliRunner
 
+from coevolve.cli.comparison_table import about
 from coevolve.cli.main import app
 from coevolve.core.errors import UserError
+from coevolve.harness.comparison import SHIPPED
 
 SMALL = """
 name = "small"
@@ -141,6 +143,14 @@ def test_what_would_run_is_shown() -> None:
     }  # fmt: skip
 
 
+def test_the_list_tells_whole_sentences() -> None:
+    told = " ".join(said_by("--list").split())
+    for name, file in SHIPPED.items():
+        said = about(file)
+        assert said.endswith((".", "?"))
+        assert f"{name}: {said} arms: " in told
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -150,7 +160,7 @@ def test_what_would_run_is_shown() -> None:
         (("main", "--recipe", "step=2"), "did you mean 'steps'"),
         (("main", "--recipe", "steps"), "is not NAME=VALUE"),
         (("main", "--steps", "2", "-r", "learning_rate=-1"), "recipe.learning_rate"),
-        (("main", "--seeds", "-1"), "seeds = -1: Value error, give how many, 1 or more"),
+        (("main", "--seeds", "-1"), "seeds = -1: give how many, 1 or more"),
         (("main", "--policy", "nope"), "no model 'nope'"),
         (("main", "--policy", "greedy"), "policy 'greedy' cannot be trained"),
     ],

@@ -97,12 +97,30 @@ def test_a_moved_run_is_extended_and_measured(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_explained() -> None:
-    rows = facts_of("run", "tree", "--explain", "--set", "knobs.agents2.share=1", "--seed", 4)
+    rows = facts_of("run", "tree", "--explain", "--set", "knobs.detour.max=9", "--seed", 4)
     found = {one["setting"]: one for one in rows}
     assert (found["seed"]["value"], found["seed"]["where"]) == (4, "command line")
     assert found["knobs"]["where"] == "command line"
     assert found["control"] == {"setting": "control", "value": True, "where": "tree.toml"}
     assert found["answer"]["where"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("domain=lak", "unknown domain 'lak'; did you mean 'lake'?"),
+        ("policy=pockett", "unknown policy 'pockett'; did you mean 'pocket'?"),
+        ('engineers=["fixd"]', "unknown engineer 'fixd'; did you mean 'fixed'?"),
+        ("knobs.size3.shar=1", "unknown knob 'size3.shar'"),
+        ("recipe.generator=vlm", "recipe.generator = 'vlm': use local, vllm, or the address"),
+        ("target.tasks=suite:benchmark", "line: target.tasks and target.knobs both name tasks"),
+    ],
+)
+def test_what_cannot_be_run_is_not_explained(setting: str, said: str) -> None:
+    more = ("--set", "target.knobs.agents2.share=1") if "target" in setting else ()
+    found = coevolve("run", "rounds", "--explain", "--set", setting, *more)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert said in found.stderr
 
 
 def test_the_shipped_plan_is_valid() -> None:

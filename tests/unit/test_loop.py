@@ -1,7 +1,9 @@
 """The loop, with scripts for policies: what is kept, pruned, reverted, refused, merged, resumed."""
 
 import json
+import re
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -266,8 +268,22 @@ def test_what_failed_is_paid_for(tmp_path: Path) -> None:
 
     lineage = run_loop(make_run(tmp_path / "run", Paid(), ("greedy", "greedy")))
     (phase,) = lineage.generations[1].proposed
-    assert phase.proposals["paid"][0].failure == "OSError: gone"
+    assert re.match(
+        r"OSError: gone, in .*test_loop.py, line \d+$", phase.proposals["paid"][0].failure
+    )
     assert (phase.spent.tokens, phase.spent.money) == (100, 2.5)
+
+
+def test_an_engineer_that_ends_the_program_has_failed(tmp_path: Path) -> None:
+    class Leaving:
+        name = "leaving"
+
+        def propose(self, view: View, seed: int) -> list[Proposal]:
+            sys.exit("no luck")
+
+    lineage = run_loop(make_run(tmp_path / "run", Leaving(), ("greedy", "greedy")))
+    (failed,) = lineage.generations[1].proposed[0].proposals["leaving"]
+    assert failed.failure.startswith("SystemExit: no luck, in ")
 
 
 def test_seconds_of_a_phase_that_broke_off_are_spent(tmp_path: Path) -> None:

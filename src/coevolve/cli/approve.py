@@ -7,6 +7,7 @@ import typer
 
 from coevolve.cli.resume import Run
 from coevolve.core.errors import UserError
+from coevolve.core.names import typed
 
 if TYPE_CHECKING:
     from coevolve.store.approval import Decision
@@ -35,4 +36,4 @@ def decide(folder: Path, decision: "Decision", note: str, question: int | None) 
         given, process = answer(ledger, decision, note, question), ledger.summary()["process"]
     print(f"{given.decision}: recorded as event {given.number} of {folder}")
     if process is None:
-        print(f"nobody runs it now: coevolve resume {folder}")
+        print(f"nobody runs it now: {typed('resume', folder)}")

@@ -1,6 +1,5 @@
 """`coevolve compare`: arms by seeds at equal rollouts, in one table with intervals."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +8,7 @@ import typer
 
 from coevolve.cli import choice
 from coevolve.core.errors import UserError
+from coevolve.core.names import typed
 
 if TYPE_CHECKING:
     from coevolve.cluster.base import Cluster
@@ -108,7 +108,7 @@ def compare(
     cluster = cluster_for(ray, at_once, cpus, gpus, retries)
     for job in chosen.jobs():
         need_ray(job.plan, ray)
-    command = shlex.join(["coevolve", *sys.argv[1:]])
+    command = typed(*sys.argv[1:])
     fresh = not (folder / FILE).exists()
     if fresh and not ray:
         tell_needs(chosen, folder)

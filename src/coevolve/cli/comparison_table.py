@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +40,14 @@ def show_shipped(as_json: bool) -> None:
         print(json.dumps({name: one.model_dump(mode="json") for name, one in found.items()}))
         return
     for name, one in found.items():
-        about = SHIPPED[name].read_text("utf-8").splitlines()[0].lstrip("# ")
-        out.print(f"[bold]{name}[/bold]: {about}", highlight=False)
+        out.print(f"[bold]{name}[/bold]: {about(SHIPPED[name])}", highlight=False)
         out.print(f"  arms: {', '.join(one.arms)}", highlight=False)
+
+
+def about(file: Path) -> str:
+    """The first sentence of the remarks that a comparison begins with."""
+    lines = takewhile(lambda line: line.startswith("#"), file.read_text("utf-8").splitlines())
+    return re.split(r"(?<=[.?]) ", " ".join(line.lstrip("# ") for line in lines))[0]
 
 
 def show_plan(comparison: Comparison, as_json: bool) -> None:

@@ -1,7 +1,6 @@
 """Entry point: `coevolve`. One capture point turns errors into one clear line and exit code 2."""
 
 import os
-import shlex
 import signal
 import sys
 from importlib import import_module
@@ -13,6 +12,7 @@ from coevolve import __version__
 from coevolve.cli.complete import offer
 from coevolve.core.errors import CoevolveError
 from coevolve.core.exit import leave
+from coevolve.core.names import typed
 from coevolve.core.system import NEEDS_POSIX, POSIX_MODULES
 
 COMMANDS = (
@@ -145,7 +145,7 @@ def how_to_go_on(words: list[str]) -> str:
     name = next((word for word in words if not word.startswith("-")), "")
     kept = any(word.startswith(("-o", "--output")) for word in words)
     if name in CONTINUES or (name in KEEPS and kept):
-        return f"stopped; this goes on from where it was: {shlex.join(['coevolve', *words])}"
+        return f"stopped; this goes on from where it was: {typed(*words)}"
     return "" if name in SERVES else "stopped"
 
 

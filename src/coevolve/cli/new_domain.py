@@ -3,6 +3,7 @@
 import inspect
 import keyword
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import replace_file
+from coevolve.core.names import typed
 
 PACKAGE = """\
 [build-system]
@@ -44,7 +46,7 @@ def test_promises(finding):
 '''
 
 PLAN = """\
-# coevolve run {place}/plan.toml: three versions, on two cores in a few minutes.
+# {run}: three versions, on two cores in a few minutes.
 name = "{name}"
 domain = "{domain}"
 policy = "small"       # a tiny model, made for these tasks and taught first; put your own here
@@ -143,18 +145,21 @@ def packaged(name: str, turns: bool, place: Path) -> tuple[dict[str, str], str]:
     return {
         f"{name}_domain.py": source,
         f"test_{name}.py": TESTS.format(name=name, title=title),
-        "plan.toml": PLAN.format(name=name, domain=name, place=place),
+        "plan.toml": PLAN.format(name=name, domain=name, run=typed("run", place / "plan.toml")),
         "pyproject.toml": PACKAGE.format(name=name, title=title),
-    }, f"pip install -e {place}; coevolve check {name}; coevolve run {place}/plan.toml"
+    }, (
+        f"pip install -e {shlex.quote(str(place))}; {typed('check', name)}; "
+        f"{typed('run', place / 'plan.toml')}"
+    )
 
 
 def judged(name: str, data: Path, place: Path) -> tuple[dict[str, str], str]:
     """A judge for a data set and a plan, and what to do with them."""
     from coevolve.domains.registry import get_domain
 
-    domain = f"data:{data}?judge={place}/judge.py"
+    domain, run = f"data:{data}?judge={place}/judge.py", typed("run", place / "plan.toml")
     get_domain(f"data:{data}?judge=exact")  # refuses what cannot be read
     return {
         "judge.py": JUDGE,
-        "plan.toml": PLAN.format(name=name, domain=domain, place=place),
-    }, f"coevolve check '{domain}'; coevolve run {place}/plan.toml"
+        "plan.toml": PLAN.format(name=name, domain=domain, run=run),
+    }, f"{typed('check', domain)}; {run}"

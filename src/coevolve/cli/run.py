@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coevolve.cli.choice import given
+from coevolve.cli.choice import check_policy, given
 from coevolve.core.errors import UserError
+from coevolve.core.names import typed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -153,9 +154,13 @@ def show_plan(name: str, changes: dict[str, Any], as_json: bool) -> None:
     from rich.text import Text
 
     from coevolve.cli.show import out
-    from coevolve.harness.plan import explained
+    from coevolve.domains.registry import get_domain
+    from coevolve.harness.plan import explained, load_plan
+    from coevolve.loop.create import check
 
-    found = explained(name, changes)
+    found, plan = explained(name, changes), load_plan(name, changes)
+    # Names that no run can go by are refused here, too, without what an engine imports.
+    check(plan, lambda policy, _: check_policy(get_domain(plan.domain), policy))
     if as_json:
         print(json.dumps([one._asdict() for one in found]))
         return
@@ -206,8 +211,8 @@ def finish(run: "LoopRun", view: "Plain", as_json: bool) -> None:
         name = "no training" if best.version is None else f"version {best.version}"
         out.print(f"ends with: {name}, {policy}", **PLAIN)
     folder = run.ledger.folder
-    out.print(f"look at it: coevolve report {folder} --open", **PLAIN)
-    out.print(f"measure it on unused tasks: coevolve final {folder}", **PLAIN)
+    out.print(f"look at it: {typed('report', folder, '--open')}", **PLAIN)
+    out.print(f"measure it on unused tasks: {typed('final', folder)}", **PLAIN)
 
 
 def table_of(lineage: "Lineage", space: "KnobSpace", most: int | None) -> "Table":
@@ -248,7 +253,7 @@ def tell_if_done(run: "LoopRun") -> None:
         planned = run.plan.versions
         notes.print(
             f"nothing is left to do: all {planned} versions are trained and judged; for more, "
-            f"coevolve resume {run.ledger.folder} --versions {planned + 1}",
+            f"{typed('resume', run.ledger.folder, '--versions', planned + 1)}",
             **PLAIN,
         )
 

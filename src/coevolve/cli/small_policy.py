@@ -82,4 +82,5 @@ def small_policy(
     with_policy = f"-d {shlex.quote(domain)} -p {shlex.quote(policy)}"
     same = choice.as_options(knob or [])
     out.print(f"train it: coevolve train grpo {with_policy}{same}", **PLAIN)
-    out.print(f"let an engineer steer: coevolve run {with_policy} -e aim", **PLAIN)
+    begins = "".join(f" -s {shlex.quote(f'knobs.{word}')}" for word in knob or [])
+    out.print(f"let an engineer steer: coevolve run {with_policy}{begins} -e aim", **PLAIN)

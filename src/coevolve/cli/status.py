@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from coevolve.cli.resume import Run
 from coevolve.cli.run import AsJson
 from coevolve.core.errors import CoevolveError, UserError
+from coevolve.core.names import typed
 
 if TYPE_CHECKING:
     from coevolve.dashboard.answers import Answers
@@ -44,7 +45,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     for fault in faults:
         print(f"{'record':12} {fault}")
     if facts["process"] is None and facts["state"] in UNFINISHED:
-        print(f"{'next':12} {UNFINISHED[facts['state']]}coevolve resume {folder}")
+        print(f"{'next':12} {UNFINISHED[facts['state']]}{typed('resume', folder)}")
 
 
 def answered(ledger: "Ledger") -> "Answers | None":

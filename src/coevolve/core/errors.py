@@ -5,6 +5,11 @@ error means that something outside a rollout broke or was asked for wrongly, and
 what, the value seen, and the fix. The command line prints that message and exits with 2.
 """
 
+import traceback
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+
 
 class CoevolveError(Exception):
     """Base of everything this package raises on purpose."""
@@ -49,3 +54,13 @@ class EvidenceError(CoevolveError):
 def words_of(error: Exception) -> str:
     """What an error of somebody else's says, or what it is where it says nothing."""
     return str(error).strip() or repr(error)
+
+
+def place_of(error: BaseException) -> str:
+    """Where an error came from: the last line that is not ours, if there is one."""
+    if isinstance(error, NotImplementedError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)]
+    where = (theirs or frames)[-1]
+    return f", in {where.filename}, line {where.lineno}"

@@ -1,5 +1,6 @@
-"""Looking a name up in a registry, with the nearest match in the error for a wrong one."""
+"""Names in words: looked up, with the nearest in the error for a wrong one; counted; typed."""
 
+import shlex
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import TypeVar
@@ -28,3 +29,8 @@ def several(number: int, what: str) -> str:
     """A number of things."""
     ending = "es" if what.endswith("s") else "s"
     return f"{number:,} {what}{ending * (number != 1)}"
+
+
+def typed(*words: object) -> str:
+    """A command of ours as it is typed, also where a folder has gaps in its name."""
+    return shlex.join(["coevolve", *map(str, words)])

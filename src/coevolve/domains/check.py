@@ -5,15 +5,14 @@ It ships with the package so that anybody's domain can be held to it: `coevolve 
 """
 
 import random
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from operator import contains
-from pathlib import Path
 from typing import NamedTuple
 
+from coevolve.core.errors import place_of
 from coevolve.core.names import several
 from coevolve.core.rollout import Message, Outcome
 from coevolve.core.seeds import derive
@@ -31,7 +30,6 @@ from coevolve.domains.turns import (
     turn_limit,
 )
 
-PACKAGE = Path(__file__).parents[1]
 GARBAGE = (
     "",
     " ",
@@ -123,16 +121,6 @@ def examined(checks: Mapping[str, Callable[[], str]]) -> Iterator[Finding]:
             told = f"raised {type(error).__name__}: {error}{place_of(error)}"
             first = raised.setdefault(told, name)
             yield Finding(name, False, told if first == name else f"raised the same as '{first}'")
-
-
-def place_of(error: Exception) -> str:
-    """Where an error came from: the last line that is not ours, if there is one."""
-    if isinstance(error, NotImplementedError):
-        return ""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(PACKAGE)]
-    where = (theirs or frames)[-1]
-    return f", in {where.filename}, line {where.lineno}"
 
 
 def expect(holds: bool, message: str) -> None:

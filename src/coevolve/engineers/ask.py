@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from coevolve.core.errors import CoevolveError
+from coevolve.core.errors import CoevolveError, place_of
 from coevolve.core.exit import beside
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer, View, proposals_of
@@ -70,9 +70,9 @@ def waited_for(
     def answer() -> None:
         try:
             found.extend(work())
-        except Exception as error:  # an engineer's failure is data; the run goes on without it
+        except (Exception, SystemExit) as error:  # its failure is data; the run goes on without it
             known = isinstance(error, CoevolveError)  # its message says it all
-            words = str(error) if known else f"{type(error).__name__}: {error}"
+            words = str(error) if known else f"{type(error).__name__}: {error}{place_of(error)}"
             failures.append(words[:MOST_CHARACTERS])
 
     thread, made = beside(answer), -1

@@ -45,6 +45,8 @@ class Leak(NamedTuple):
     """Tasks that have a train task that looks alike."""
     train: int
     """Train tasks that answers were copied from."""
+    pair: tuple[str, ...] = ()
+    """What is asked by a task and by one that looks alike and solves it, if there are such."""
 
     @property
     def excess(self) -> float:
@@ -79,15 +81,18 @@ def copied(
     near: Callable[[Task], Sequence[Task]],
 ) -> Leak:
     solved = blind = alike = 0
+    pair: tuple[str, ...] = ()
     for task in asked:
         found = near(task)
         alike += bool(found)
-        solved += any(solves(domain, task, other) for other in found)
+        if twin := next((other for other in found if solves(domain, task, other)), None):
+            solved += 1
+            pair = pair or tuple(domain.prompt(one)[-1].content for one in (task, twin))
         rng = random.Random(derive(0, "blind", task.id))
         others = rng.sample(train, min(len(found), len(train)))
         blind += any(solves(domain, task, other) for other in others)
     n = len(asked)
-    return Leak(split, wilson(solved, n), wilson(blind, n), alike, len(train))
+    return Leak(split, wilson(solved, n), wilson(blind, n), alike, len(train), pair)
 
 
 def solves(domain: Domain, task: Task, other: Task) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coevolve.core.errors import CoevolveError
+from coevolve.core.fence import cut
 from coevolve.core.rollout import Outcome, Rollout, StopReason
 from coevolve.core.seeds import derive, digest
 from coevolve.core.splits import Split
@@ -49,6 +50,8 @@ PATIENCE_S = 30.0
 """For the verdicts on copied answers, and for the tasks that they are copied from."""
 LEAST = 8
 """Held-out tasks that copied answers are put to, however long that takes."""
+SHOWN = 120
+"""Characters of a prompt that is told as an example."""
 FEW = 20
 """Verdicts by which their pace is measured, and tasks that each constant answer is put to."""
 DEAD, CUT = 0.7, 0.3
@@ -342,6 +345,9 @@ def copies(asked: Asked) -> Aspect:
         f"n {worst.copied.n}"
     )
     fix = ""
+    if bad:
+        one, other = (" ".join(text.split()) for text in worst.pair)
+        words += f'; such as "{cut(one, SHOWN)}" and in train "{cut(other, SHOWN)}"'
     if bad and asked.domain.name.startswith("data:"):
         fix = "leave out questions that others answer as well, or collect more different ones"
     elif bad:

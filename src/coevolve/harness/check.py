@@ -44,6 +44,10 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
             hint += f" Known: {', '.join(known)}" if known else ""
             raise UserError(f"{where}: {field} = {value}: there is no such setting{hint}") from None
         words = PLAINER.get(first["type"], first["msg"])
+        if first["type"] == "value_error":  # said by us
+            words = str(first["ctx"]["error"])
+            if isinstance(first["input"], Mapping):  # of several settings
+                raise UserError(f"{where}: {words}") from None
         raise UserError(f"{where}: {field} = {value}: {words}") from None
 
 

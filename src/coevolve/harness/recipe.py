@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from coevolve.core.errors import UserError
 from coevolve.core.rollout import Value
@@ -69,6 +69,13 @@ class Recipe(Value):
     instructions, so that it does not lose its language."""
     generator: str = "local"
     """Who draws the rollouts: local, vllm (in this process), or the address of a vLLM server."""
+
+    @field_validator("generator")
+    @classmethod
+    def _who(cls, generator: str) -> str:
+        if generator not in ("local", "vllm") and not generator.startswith(("http://", "https://")):
+            raise ValueError("use local, vllm, or the address of a vLLM server (http://HOST:PORT)")
+        return generator
 
     @property
     def distinct(self) -> int:

@@ -6,6 +6,7 @@ Invariant: whatever was measured the first time is what every later question is 
 import time
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import typed
 from coevolve.core.rollout import Rollout
 from coevolve.core.splits import Split
 from coevolve.evaluation.clusters import rate_of
@@ -29,7 +30,7 @@ def final(ledger: Ledger, gauge: Gauge, count: int) -> Final:
     if end is None:
         raise UserError(
             f"{ledger.folder} is {ledger.state()}: the test split is opened once, when a run has "
-            f"ended; `coevolve resume {ledger.folder}` goes on with it"
+            f"ended; `{typed('resume', ledger.folder)}` goes on with it"
         )
     nodes = lineage_of(ledger).nodes
     trained = nodes[0].policy if nodes and nodes[0].train else gauge.plan.policy

@@ -18,6 +18,7 @@ Every phase is recorded in the ledger before the next begins, and reads only wha
 that is killed anywhere and resumed takes the same decisions.
 """
 
+from coevolve.core.names import typed
 from coevolve.evaluation.gate import margin
 from coevolve.loop.backtest import backtest, foretold, merge
 from coevolve.loop.begin import begin
@@ -49,7 +50,7 @@ def run_loop(run: Run) -> Lineage:
                 if run.vain == MOST_VAIN:
                     raise Stopped(
                         f"nobody proposed anything that can be tried, {MOST_VAIN} times in a row; "
-                        f"`coevolve resume {run.ledger.folder}` asks again"
+                        f"`{typed('resume', run.ledger.folder)}` asks again"
                     )
                 next_generation(run, generation)
             end(run, "done")

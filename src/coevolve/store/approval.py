@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import ValidationError
 
 from coevolve.core.errors import LedgerError, UserError
+from coevolve.core.names import typed
 from coevolve.core.rollout import Value
 from coevolve.store.events import Event
 from coevolve.store.ledger import Ledger
@@ -77,7 +78,7 @@ def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | Non
     if question is not None and number not in (None, question.number):
         raise UserError(
             f"run {ledger.folder.name} does not wait for an answer to question {number}, but to "
-            f"{question.number}; look at it again: coevolve status {ledger.folder}"
+            f"{question.number}; look at it again: {typed('status', ledger.folder)}"
         )
     event = None
     if question is not None:
@@ -87,7 +88,7 @@ def answer(ledger: Ledger, decision: Decision, note: str = "", number: int | Non
     if event is None:
         state = ledger.summary()["state"]
         ended = state in ("broken off", "failed")
-        more = f": go on with coevolve resume {ledger.folder}" if ended else ""
+        more = f": go on with {typed('resume', ledger.folder)}" if ended else ""
         raise UserError(
             f"nothing waits for an answer in run {ledger.folder.name}; it is {state}{more}"
         )

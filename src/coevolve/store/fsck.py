@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coevolve.core.errors import LedgerError
+from coevolve.core.names import typed
 from coevolve.policies.models import weights_of
 from coevolve.store.ledger import Ledger
 from coevolve.store.lineage import Lineage, lineage_of
@@ -47,7 +48,7 @@ def faults(ledger: Ledger) -> Iterator[Fault]:
     for one in damaged:
         yield Fault(one.words(folder), one.command)
     for path in ledger.stale():
-        resume = f"coevolve resume {folder}"
+        resume = typed("resume", folder)
         yield Fault(f"{path} is not a copy of its phase; `{resume}` writes it again", resume)
     if not found:
         try:
@@ -68,6 +69,6 @@ def checkpoints(folder: Path, lineage: Lineage, damaged: set[str]) -> Iterator[F
         if node.train is None or not (place := Path(paths.find(node.policy))).is_absolute():
             continue
         said = any((folder / path).is_relative_to(place) for path in damaged)
-        retrain = f"coevolve resume {folder} --retrain"
+        retrain = typed("resume", folder, "--retrain")
         if not said and (not place.exists() or weights_of(str(place)) != node.train.weights):
             yield Fault(f"the checkpoint {place} is not what was recorded: `{retrain}`", retrain)

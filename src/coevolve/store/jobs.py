@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from coevolve.core.disk import SPARE, size_of, want_room
 from coevolve.core.errors import UserError
 from coevolve.core.files import read_regular, replace_file
+from coevolve.core.names import typed
 from coevolve.core.rollout import Value
 
 JOB, RESULT = "job.json", "result.json"
@@ -31,7 +32,7 @@ def give(folder: Path, job: Value) -> None:
     others = [one for one in folder.parent.glob("*/stage") if one.parent != folder]
     begun = 3 * size_of([Path(name)]) if (name := getattr(job, "policy", "")) else 0
     needed = size_of(others) or (begun if Path(name).exists() else 0)
-    want_room(folder.parent, SPARE + needed, f"coevolve resume {folder.parents[1]}")
+    want_room(folder.parent, SPARE + needed, typed("resume", folder.parents[1]))
     replace_file(folder / JOB, job.model_dump_json(indent=1).encode("utf-8"))
 
 

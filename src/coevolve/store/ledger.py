@@ -29,6 +29,7 @@ from typing import Any, Self
 from coevolve.core.disk import disk_trouble
 from coevolve.core.errors import LedgerError, UserError
 from coevolve.core.files import read_regular
+from coevolve.core.names import typed
 from coevolve.store import events
 from coevolve.store.database import Database
 from coevolve.store.events import NO_NOTES, Event, State, payload_of, refuse_place
@@ -125,7 +126,7 @@ class Ledger:
             except BaseException as error:
                 with suppress(LedgerError):
                     self.note_end(error)
-                line = disk_trouble(error, self.folder, f"coevolve resume {self.folder}")
+                line = disk_trouble(error, self.folder, typed("resume", self.folder))
                 if line and isinstance(error, Exception):
                     raise LedgerError(line) from error
                 raise

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from coevolve.core.errors import UserError
 from coevolve.core.files import HERE, name_in
+from coevolve.core.names import typed
 
 
 class Paths(NamedTuple):
@@ -99,8 +100,8 @@ class Paths(NamedTuple):
         place = self.find(name)
         if name.startswith(HERE) and not Path(place).exists():
             raise UserError(
-                f"the checkpoint {place} is gone; `coevolve resume {self.folder} --retrain` trains "
-                "it again, to the same weights where the stage is deterministic"
+                f"the checkpoint {place} is gone; `{typed('resume', self.folder, '--retrain')}` "
+                "trains it again, to the same weights where the stage is deterministic"
             )
         return place
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
 
+from coevolve.core.names import typed
 from coevolve.store.jobs import JOB, RESULT
 
 SEALED = (
@@ -113,10 +114,10 @@ def damage(folder: Path, path: str, found: str | None) -> Damage:
     own = parts[0] == "versions" and parts[2] in ("stage", "dev", "gate", RESULT)
     command = ""
     if own:
-        command = f"coevolve resume {folder} --retrain"
+        command = typed("resume", folder, "--retrain")
         fix = f"`{command}` makes it again, or put back a copy"
     elif set(AGAIN) & set(parts):
-        command = f"coevolve resume {folder}"
+        command = typed("resume", folder)
         away = "" if found is None else "move it away, and "
         fix = f"{away}`{command}` measures again where it is needed"
     else:
