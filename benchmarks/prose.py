@@ -4,7 +4,8 @@
 
 Teaches a copy of the model on lessons in every variant (`coevolve train warm`), and asks each copy,
 and the model as it came, with every variant (`coevolve evaluate`, lessons that none has seen): mean
-share of what the best design would gain. With `--school`, all copies first go to one school: longer
+share of what the best design would gain, and how much more or less that is than where the copy is
+asked as it was taught, lesson by lesson. With `--school`, all copies first go to one school: longer
 lessons of the model in one variant, with recipe settings of its own (`--school-recipe`). What is
 found in the folder goes on, or is only read. Wants a GPU; `--at-once` copies are taught and asked
 side by side.
@@ -21,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from command import coevolve
+from pyarrow.parquet import read_table
 from rich.console import Console
 from rich.table import Table
 from tomli_w import dumps
 
 from coevolve.engineers.context import VARIANTS
+from coevolve.evaluation.seeds import student
 from coevolve.harness.comparison import SHIPPED
 
 MOST_TOKENS = 900
@@ -59,11 +62,16 @@ def asked(name: str, policy: str, variant: str, count: int, folder: Path) -> dic
     """What a model answers to lessons in a variant."""
     file = folder / f"{name}-{variant}-{count}.json"
     if not file.exists():
+        answers = folder / "answers" / file.stem
         found = coevolve(
             "evaluate", "-p", policy, "-d", "engineering", "--style", variant, "--split", "dev",
             "--count", str(count), "--temperature", "0", "--max-tokens", str(MOST_TOKENS),
+            "-o", str(answers),
         )  # fmt: skip
-        file.write_text(json.dumps({key: found[key] for key in KEEP}))
+        parts = read_table(sorted(answers.glob("*.parquet")), columns=["task_id", "reward"])
+        rewards = [round(one, 3) for one in parts.sort_by("task_id")["reward"].to_pylist()]
+        facts = {key: found[key] for key in KEEP}
+        file.write_text(json.dumps({**facts, "rewards": rewards}))
     return {"taught": name, "asked": variant, **json.loads(file.read_text())}
 
 
@@ -109,7 +117,8 @@ def main() -> None:
         table.add_column(heading)
     for name in policies:
         own = [row for row in rows if row["taught"] == name]
-        table.add_row(name, *(words(row) for row in own))
+        as_taught = next((row for row in own if row["asked"] == name), None)
+        table.add_row(name, *(words(row, as_taught) for row in own))
     Console().print(table)
     if arguments.json:
         facts = {
@@ -119,9 +128,14 @@ def main() -> None:
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def words(row: dict[str, Any]) -> str:
-    low, high = row["mean_reward_interval"]
-    return f"{row['mean_reward']:.2f} [{low:.2f}, {high:.2f}]"
+def words(row: dict[str, Any], as_taught: dict[str, Any] | None) -> str:
+    """The mean with its interval; what is asked in another way than it was taught, against that."""
+    if as_taught in (None, row):
+        low, high = row["mean_reward_interval"]
+        return f"{row['mean_reward']:.2f} [{low:.2f}, {high:.2f}]"
+    pairs = zip(row["rewards"], as_taught["rewards"], strict=True)
+    more, reach = student([one - other for one, other in pairs])
+    return f"{row['mean_reward']:.2f} ({more:+.2f} [{more - reach:+.2f}, {more + reach:+.2f}])"
 
 
 if __name__ == "__main__":
