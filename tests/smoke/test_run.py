@@ -97,10 +97,13 @@ def test_a_moved_run_is_extended_and_measured(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_explained() -> None:
-    rows = facts_of("run", "tree", "--explain", "--set", "knobs.detour.max=9", "--seed", 4)
+    rows = facts_of("run", "tree", "--explain", "-k", "detour.max=9", "-r", "steps=7", "--seed", 4)
     found = {one["setting"]: one for one in rows}
     assert (found["seed"]["value"], found["seed"]["where"]) == (4, "command line")
-    assert found["knobs"]["where"] == "command line"
+    assert found["knobs"]["where"] == found["recipe.steps"]["where"] == "command line"
+    assert found["knobs"]["value"]["detour.max"] == 9
+    assert found["knobs"]["value"]["agents7.share"] == 0.5, "those of the preset stay"
+    assert found["recipe.steps"]["value"] == 7
     assert found["control"] == {"setting": "control", "value": True, "where": "tree.toml"}
     assert found["answer"]["where"] == "default"
 

@@ -69,6 +69,13 @@ def run(
         int | None, typer.Option(min=1, help="How many versions grow from one parent at a time.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Replaces the plan's seed.")] = None,
+    knob: Annotated[
+        list[str] | None,
+        typer.Option("--knob", "-k", help="NAME=VALUE for the tasks it begins with; repeatable."),
+    ] = None,
+    recipe: Annotated[
+        list[str] | None, typer.Option("--recipe", "-r", help="NAME=VALUE, repeatable.")
+    ] = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", help="NAME=VALUE for any setting of the plan; repeatable."),
@@ -101,7 +108,7 @@ def run(
 
       coevolve run tree --at-once 2
 
-      coevolve run -d data:problems.jsonl -p small --engineer aim
+      coevolve run -d data:problems.jsonl -p small --engineer aim -r steps=40
 
       coevolve run my.toml --explain
     """
@@ -109,7 +116,8 @@ def run(
         "domain": domain, "policy": policy, "engineers": engineer, "versions": versions,
         "width": width, "seed": seed,
     }  # fmt: skip
-    changes = settings_of(setting or []) | given(named)
+    pairs = [f"knobs.{pair}" for pair in knob or []] + [f"recipe.{pair}" for pair in recipe or []]
+    changes = settings_of([*pairs, *(setting or [])]) | given(named)
     if explain:
         show_plan(plan, changes, as_json)
         return
@@ -134,7 +142,7 @@ def settings_of(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            raise UserError(f"--set {pair!r} is not NAME=VALUE, such as gate.margin=0.01")
+            raise UserError(f"{pair!r} is not NAME=VALUE, such as gate.margin=0.01")
         try:
             value = tomllib.loads(f"value = {text}")["value"]
         except ValueError:

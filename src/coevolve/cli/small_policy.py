@@ -79,8 +79,6 @@ def small_policy(
         )
     elif rate.value > NEARLY:
         out.print("little is left to learn: take harder tasks (-k) in training", **PLAIN)
-    with_policy = f"-d {shlex.quote(domain)} -p {shlex.quote(policy)}"
-    same = choice.as_options(knob or [])
-    out.print(f"train it: coevolve train grpo {with_policy}{same}", **PLAIN)
-    begins = "".join(f" -s {shlex.quote(f'knobs.{word}')}" for word in knob or [])
-    out.print(f"let an engineer steer: coevolve run {with_policy}{begins} -e aim", **PLAIN)
+    same = f"-d {shlex.quote(domain)} -p {shlex.quote(policy)}{choice.as_options(knob or [])}"
+    out.print(f"train it: coevolve train grpo {same}", **PLAIN)
+    out.print(f"let an engineer steer: coevolve run {same} -e aim", **PLAIN)
