@@ -58,7 +58,7 @@ def test_failures_are_shown_with_counts_and_the_worst_first():
     assert "of version 3" in text
     assert "valid: 200 of 400 = 50.0 % (95 % interval 45.1 to 54.9)" in text
     assert "optimal: 100 of 400" in text
-    assert "| 3 | 0 | 0.5 | 80 of 200 | 40 | hole 120 |" in text.split("By agents:")[1]
+    assert "| 3 | 0 | 0.5 | 80 of 200, 40 % | 40 | hole 120 |" in text.split("By agents:")[1]
     worst = text.split("By size x agents x holes, most failures first:\n")[1].splitlines()[:-1]
     assert len(worst) == 8
     assert worst[0] == "- size 3, agents 3, holes 0.1: 20 of 50 valid, 10 optimal (hole 30)"
@@ -74,7 +74,7 @@ def test_attempts_at_one_task_make_no_interval_narrower():
 def test_failures_come_with_what_training_saw():
     text = compose(["F"], rich())
     assert "In training: 108 of 240 valid, 40 % of 30 groups dead." in text
-    assert "| 8 | 0.12 | 0.33 | 40 of 100 | 20 | 32 of 80 | 6 of 10 | hole 60 |" in text
+    assert "| 8 | 0.12 | 0.33 | 40 of 100, 40 % | 20 | 32 of 80, 40 % | 6 of 10 | hole 60 |" in text
     alone = compose(["F"], view(finished(1, dev=by_size({3: 0}, n=0), train=by_size(RATES))))
     assert "on training tasks" in alone
     assert "In training" not in alone
@@ -131,9 +131,9 @@ def test_what_is_trained_on_stands_beside_the_target():
     text = compose(["F"], easy())
     agents = text.split("By agents:\n")[1].split("\n\n")[0].splitlines()
     assert agents[1:] == [
-        "| 2 | 1 | 0 | - | - | 70 of 80 | 3 of 10 | - | - | hole 10 |",
-        "| 3 | 0 | 1 | 8 of 131 | 4 | - | - | - | hole 123 | - |",
-        "| 4 | 0 | 0 | - | - | - | - | 1 of 16 | - | - |",
+        "| 2 | 1 | 0 | - | - | 70 of 80, 88 % | 3 of 10 | - | - | hole 10 |",
+        "| 3 | 0 | 1 | 8 of 131, 6 % | 4 | - | - | - | hole 123 | - |",
+        "| 4 | 0 | 0 | - | - | - | - | 1 of 16, 6 % | - | - |",
     ]
     detours = text.split("By detour:\n")[1].split("\n\n")[0].splitlines()
     assert [line.split(" | ")[0] for line in detours[1:]] == ["| 0", "| 1 to 5"]

@@ -34,7 +34,7 @@ from coevolve.engineers.reach import apply, edited, variation
 from coevolve.engineers.registry import ENGINEERS, make_engineer
 from coevolve.engineers.signals import standing
 from coevolve.policies.form import Unusable, only_object, read_answer
-from coevolve.store.cells import Cell, pooled
+from coevolve.store.cells import NOTHING, Cell, pooled
 
 STYLES = ("chat", "table", *VARIANTS)
 """In the words of a run, answered with edits; the table of small models; the modules of one of the
@@ -120,23 +120,28 @@ def oracle(task: Task, _rng: random.Random, style: str) -> str:
 
 
 def weighed(view: View, said: str) -> list[str]:
-    """What decided the weight of each share, in the numbers of the evidence: who learns to design
-    from such answers learns one weight at a time."""
-    now, found = standing(view), []
-    for row, line in zip(table.rows(view), said.split(" / "), strict=True):
-        target, (_, weight, *actions) = table.aimed(view, row.share), line.split()
-        if weight == "0" and not target:
-            continue
-        label = row.share.label
-        solved = breakdown.rate(pooled(now.dev, label)) if label else ""
-        moved = [
-            f", {knob.suffix} {action}"
-            for knob, action in zip(row.difficulties, actions, strict=True)
-            if action != "same"
-        ]
-        found.append(
-            f"{row.name} {breakdown.shown(target)}, {solved or 'untried'}: {weight}{''.join(moved)}"
-        )
+    """What decided the weight of each share, in the numbers of the evidence, and what the weights
+    of a group add up to: who learns to design from such answers learns one step at a time."""
+    now, lines, found = standing(view), iter(said.split(" / ")), list[str]()
+    for group in view.space.groups:
+        every = 0
+        for row in table.rows_of(view, group):
+            _, weight, *actions = next(lines).split()
+            every += int(weight)
+            target = table.aimed(view, row.share)
+            if weight == "0" and not target:
+                continue
+            dev = pooled(now.dev, row.share.label) if row.share.label else NOTHING
+            solved = breakdown.percent(dev) or "untried"
+            moved = [
+                f", {knob.suffix} {action}"
+                for knob, action in zip(row.difficulties, actions, strict=True)
+                if action != "same"
+            ]
+            found.append(
+                f"{row.name} {breakdown.shown(target)}, {solved}: {weight}{''.join(moved)}"
+            )
+        found.append(f"{group} in all {every}")
     return found
 
 

@@ -168,11 +168,11 @@ def table(label: str, found: Sequence[Kind], steered: bool) -> list[str]:
         label: [one.name for one in found],
         "share now" if steered else "share in training": [shown(one.share) for one in found],
         "target": [shown(one.target) for one in found],
-        "dev valid": [rate(one.dev) for one in found],
+        "dev valid": [both(one.dev) for one in found],
         "dev optimal": [f"{one.dev.optimal}" if one.dev.n else "" for one in found],
-        "training valid": [rate(one.train) for one in found],
+        "training valid": [both(one.train) for one in found],
         "live groups": [live(one.train) for one in found],
-        "tried beside training, valid": [rate(one.explored) for one in found],
+        "tried beside training, valid": [both(one.explored) for one in found],
         "failures on dev": [failures(one.dev) for one in found],
         "failures in training, where dev has none": [
             failures(one.train) if not one.dev.n else "" for one in found
@@ -189,6 +189,15 @@ def shown(share: float | None) -> str:
 
 def rate(cell: Cell) -> str:
     return f"{cell.valid} of {cell.n}" if cell.n else ""
+
+
+def percent(cell: Cell) -> str:
+    return f"{100 * cell.valid / cell.n:.0f} %" if cell.n else ""
+
+
+def both(cell: Cell) -> str:
+    """A rate as counts and in percent: small models cannot divide."""
+    return f"{rate(cell)}, {percent(cell)}" if cell.n else ""
 
 
 def live(cell: Cell) -> str:
