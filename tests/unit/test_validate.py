@@ -68,6 +68,13 @@ class Anything(Sums):
         return any(letter.isdecimal() for letter in answer)
 
 
+class Nearly(Sums):
+    """Takes what is nearly right."""
+
+    def right(self, data: Data, answer: str) -> bool:
+        return answer.isdecimal() and abs(int(answer) - data["one"] - data["other"]) <= 2
+
+
 class Somewhere(Sums):
     """Looks for the right answer anywhere in the text."""
 
@@ -140,6 +147,7 @@ def test_a_good_one_passes() -> None:
         (Leaking(), "promises", "leak"),
         (Constant(), "cheats", "the most frequent solution"),
         (Anything(), "wrong answers", "still pass after something"),
+        (Nearly(), "wrong answers", "still pass with one more or one less"),
         (Somewhere(), "cheats", "all tasks at once"),
         (Within(), "cheats", "all tasks in one answer"),
         (Echo(), "cheats", "the second number of the prompt"),

@@ -243,23 +243,40 @@ def wrong(tail: str, rng: random.Random) -> str:
     return rng.choice(ways)()
 
 
+def beside(text: str) -> list[str]:
+    """A right answer that is one whole number, one less and one more."""
+    begin, end = counting(text)
+    numbers = list(NUMBER.finditer(text, begin, end))
+    if len(numbers) != 1 or not numbers[0].group().lstrip("-").isdigit():
+        return []
+    (match,) = numbers
+    near = (int(match.group()) - 1, int(match.group()) + 1)
+    return [f"{text[: match.start()]}{one}{text[match.end() :]}" for one in near]
+
+
 def mutants(asked: Asked) -> Aspect:
     """How many wrong answers are taken for right ones."""
     rng = random.Random(derive(asked.seed, "mutants"))
-    taken, n, example = 0, 0, ""
-    for task, solution in zip(asked.tasks, asked.solutions, strict=True):
-        for _ in range(CHANGES):
-            text = changed(solution, rng)
-            if text.split() == solution.split():
-                continue
-            n += 1
-            if asked.domain.verify(task, text).optimal:
-                taken += 1
-                example = example or f"{solution[-60:]!r} became {text[-60:]!r}"
-    rate = wilson(taken, n)
+    ways: dict[str, Callable[[str], list[str]]] = {
+        "after something in them was changed": lambda text: [
+            other for _ in range(CHANGES) if (other := changed(text, rng)).split() != text.split()
+        ],
+        "with one more or one less": beside,
+    }
+    rates, examples = dict[str, Rate](), dict[str, str]()
+    for way, wrongly in ways.items():
+        taken = n = 0
+        for task, solution in zip(asked.tasks, asked.solutions, strict=True):
+            for text in wrongly(solution):
+                n += 1
+                if asked.domain.verify(task, text).optimal:
+                    taken += 1
+                    examples.setdefault(way, f"{solution[-60:]!r} became {text[-60:]!r}")
+        rates[way] = wilson(taken, n)
+    way, rate = max(rates.items(), key=lambda item: item[1].low)
     verdict: Verdict = "unfit" if rate.low > BLINDER else "doubtful" if rate.low > BLIND else "fit"
-    fix = "" if verdict == "fit" else f"look at what the verifier compares; {example}"
-    words = f"{said(rate)} of right answers still pass after something in them was changed"
+    fix = "" if verdict == "fit" else f"look at what the verifier compares; {examples[way]}"
+    words = f"{said(rate)} of right answers still pass {way}"
     return Aspect("wrong answers", verdict, words, fix, rate.as_json())
 
 
