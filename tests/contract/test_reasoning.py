@@ -16,7 +16,7 @@ from coevolve.core.errors import UserError
 from coevolve.core.splits import Split
 from coevolve.domains.check import conformance
 from coevolve.domains.reasoning.domain import EXCLUDED, ReasoningDomain, names
-from coevolve.domains.reasoning.levels import datasets
+from coevolve.domains.reasoning.levels import datasets, entry_of
 from coevolve.domains.reasoning.score import ALPHABETS, GAMES, plain, same_numbers, small
 from coevolve.domains.registry import get_domain, members
 
@@ -219,3 +219,9 @@ def test_bad_tasks_are_refused(change, said):
 )  # fmt: skip
 def test_only_formulas_that_can_be_computed_are(formula, fine):
     assert small(formula) is fine
+
+
+def test_sequences_that_square_themselves_end() -> None:
+    """With this seed the library reckons with numbers of billions of digits."""
+    levels = (("min_value", 0), ("max_value", 0), ("max_complexity", 1))
+    assert entry_of("number_sequence", levels, 651_102_874)["question"] == "-3, 3, -3, 3, -3, ?"

@@ -15,6 +15,7 @@ from reasoning_gym.coaching.base_curriculum import (
     DefaultCurriculumContext,
     RangeAttributeMode,
 )
+from reasoning_gym.cognition.number_sequences import PatternRule
 from reasoning_gym.factory import CURRICULA, DATASETS
 
 from coevolve.core.errors import DomainError
@@ -42,6 +43,21 @@ HIGHEST: dict[str, dict[str, int]] = {
 """Levels beyond which the library fails or takes many seconds for a task."""
 REFERENCES = {"graph_color": "possible_answer"}
 """Where an answer stands that the data set does not give as one, because others are right too."""
+HUGE = 1_000
+"""The library throws sequences with greater terms away, but first computes all their terms, which
+may square themselves for minutes."""
+next_term = PatternRule.apply
+
+
+def small_term(rule: PatternRule, sequence: list[int], position: int) -> int:
+    """As the library has it, but ends at the first term that is too great."""
+    term: int = next_term(rule, sequence, position)
+    if abs(term) > HUGE:
+        raise OverflowError
+    return term
+
+
+PatternRule.apply = small_term
 
 
 def datasets() -> list[str]:
