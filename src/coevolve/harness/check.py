@@ -47,7 +47,7 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
         if first["type"] == "value_error":  # said by us
             words = str(first["ctx"]["error"])
             if isinstance(first["input"], Mapping):  # of several settings
-                raise UserError(f"{where}: {words}") from None
+                raise UserError(f"{', '.join(filter(None, (where, field)))}: {words}") from None
         raise UserError(f"{where}: {field} = {value}: {words}") from None
 
 
