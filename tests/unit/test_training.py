@@ -33,6 +33,7 @@ from coevolve.engines.trl.folder import StageFolder
 from coevolve.evaluation.attempts import attempts
 from coevolve.evaluation.language import instructions
 from coevolve.evaluation.statistics import wilson
+from coevolve.harness.check import checked
 from coevolve.harness.recipe import Recipe
 from coevolve.loop.train import own_tasks
 from coevolve.pocket import folder as pocket_folder
@@ -795,7 +796,6 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
         ({"micro_batch": 3}, "micro_batch 3 does not divide the 8"),
         ({"loss": "cispo"}, "largest ratio"),
         ({"generator": "http://127.0.0.1:1"}, "by NCCL, which needs a GPU; set lora = 32"),
-        ({"generator": "elsewhere"}, "is unknown"),
     ):
         with pytest.raises(UserError, match=said):
             settings.grpo(stage(tmp_path, recipe=changes), machine)
@@ -804,6 +804,12 @@ def test_settings_refuse_what_cannot_be(tmp_path: Path) -> None:
             settings.grpo(stage(tmp_path, recipe={"generator": "vllm"}), machine)
     with pytest.raises(UserError, match="cannot be shared by 3 processes"):
         settings.grpo(stage(tmp_path, processes=3), machine)
+
+
+def test_only_what_draws_can_be_a_generator() -> None:
+    with pytest.raises(UserError, match="generator = 'elsewhere': use local, vllm, or the address"):
+        checked(Recipe, {"generator": "elsewhere"}, "recipe")
+    assert Recipe(generator="https://gpu:8000").generator == "https://gpu:8000"
 
 
 def test_the_last_good_checkpoint_outlives_the_watch(tmp_path: Path) -> None:

@@ -159,8 +159,6 @@ def vllm(stage: Stage, machine: Machine) -> list[Setting]:
             Setting("vllm_mode", "colocate", "vLLM runs in this process"),
             Setting("vllm_gpu_memory_utilization", VLLM_SHARE, "training needs the rest"),
         ]
-    if not generator.startswith(("http://", "https://")):
-        raise UserError(f"generator '{generator}' is unknown; use local, vllm or http://HOST:PORT")
     if not machine.cuda and not stage.recipe.rank:
         raise UserError(
             f"generator '{generator}': all weights go to a server by NCCL, which needs a GPU; set "
