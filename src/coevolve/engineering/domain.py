@@ -107,8 +107,8 @@ def rule(name: str) -> Script:
 
 
 def oracle(task: Task, _rng: random.Random, style: str) -> str:
-    view = view_of(task)
-    said = table.write(view, task.data["design"])
+    view, design = view_of(task), task.data["design"]
+    said = table.write(view, design)
     if style == "table":
         return said
     values = {
@@ -116,20 +116,19 @@ def oracle(task: Task, _rng: random.Random, style: str) -> str:
         for name, value in table.read(view, said).items()
         if value or view.incumbent[name]
     }
-    return in_json(values, f"weights by target and solved on dev: {'; '.join(weighed(view, said))}")
+    reasons = "; ".join(weighed(view, design))
+    return in_json(values, f"weights by target and solved on dev: {reasons}")
 
 
-def weighed(view: View, said: str) -> list[str]:
+def weighed(view: View, design: Mapping[str, float]) -> list[str]:
     """What decided the weight of each share, in the numbers of the evidence, and what the weights
     of a group add up to: who learns to design from such answers learns one step at a time."""
-    now, lines, found = standing(view), iter(said.split(" / ")), list[str]()
+    now, found = standing(view), []
     for group in view.space.groups:
-        every = 0
-        for row in table.rows_of(view, group):
-            _, weight, *actions = next(lines).split()
-            every += int(weight)
+        made = table.choices(view, design, group)
+        for row, weight, actions in made:
             target = table.aimed(view, row.share)
-            if weight == "0" and not target:
+            if not weight and not target:
                 continue
             dev = pooled(now.dev, row.share.label) if row.share.label else NOTHING
             solved = breakdown.percent(dev) or "untried"
@@ -141,7 +140,7 @@ def weighed(view: View, said: str) -> list[str]:
             found.append(
                 f"{row.name} {breakdown.shown(target)}, {solved}: {weight}{''.join(moved)}"
             )
-        found.append(f"{group} in all {every}")
+        found.append(f"{group} in all {sum(one.weight for one in made)}")
     return found
 
 

@@ -108,18 +108,32 @@ def digit(value: float) -> int:
     return min(MOST, max(0, math.floor(value + 1e-9)))
 
 
+class Choice(NamedTuple):
+    """What an answer says in one row."""
+
+    row: Row
+    weight: int
+    actions: tuple[str, ...]
+
+
+def choices(view: View, values: Mapping[str, float], group: str) -> list[Choice]:
+    """Values of knobs as rows of a group: those of its shares are taken as weights."""
+    found = rows_of(view, group)
+    weights = [values.get(row.share.name, view.incumbent[row.share.name]) for row in found]
+    most = max(weights, default=0.0) or 1.0
+    said = [round(MOST * weight / most) for weight in weights]
+    return [
+        Choice(row, weight, tuple(
+            action(view, knob, values) if weight else "same" for knob in row.difficulties
+        ))
+        for row, weight in zip(found, said, strict=True)
+    ]  # fmt: skip
+
+
 def write(view: View, values: Mapping[str, float]) -> str:
-    """Values of knobs as an answer: those of a group's shares are taken as weights."""
-    lines = []
-    for group in view.space.groups:
-        found = rows_of(view, group)
-        weights = [values.get(row.share.name, view.incumbent[row.share.name]) for row in found]
-        most = max(weights, default=0.0) or 1.0
-        for row, weight in zip(found, weights, strict=True):
-            said = round(MOST * weight / most)
-            actions = (action(view, knob, values) if said else "same" for knob in row.difficulties)
-            lines.append(" ".join((row.name, str(said), *actions)))
-    return " / ".join(lines)
+    """Values of knobs as an answer."""
+    found = [one for group in view.space.groups for one in choices(view, values, group)]
+    return " / ".join(" ".join((row.name, str(weight), *acts)) for row, weight, acts in found)
 
 
 def action(view: View, knob: Knob, values: Mapping[str, float]) -> str:

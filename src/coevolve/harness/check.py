@@ -43,11 +43,10 @@ def checked(model: type[Model], values: Mapping[str, Any], where: str) -> Model:
             hint = did_you_mean(place[-1], known)
             hint += f" Known: {', '.join(known)}" if known else ""
             raise UserError(f"{where}: {field} = {value}: there is no such setting{hint}") from None
-        words = PLAINER.get(first["type"], first["msg"])
-        if first["type"] == "value_error":  # said by us
-            words = str(first["ctx"]["error"])
-            if isinstance(first["input"], Mapping):  # of several settings
-                raise UserError(f"{', '.join(filter(None, (where, field)))}: {words}") from None
+        words = PLAINER.get(first["type"], first["msg"].removeprefix("Value error, "))
+        if first["type"] == "value_error" and isinstance(first["input"], Mapping):
+            # Several settings that do not go together.
+            raise UserError(f"{', '.join(filter(None, (where, field)))}: {words}") from None
         raise UserError(f"{where}: {field} = {value}: {words}") from None
 
 
