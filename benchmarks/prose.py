@@ -125,7 +125,7 @@ def main() -> None:
             "policy": arguments.policy, "recipe": arguments.recipe, "school": arguments.school,
             "school_recipe": arguments.school_recipe, "results": rows,
         }  # fmt: skip
-        arguments.json.write_text(json.dumps(facts, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(facts) + "\n")
 
 
 def words(row: dict[str, Any], as_taught: dict[str, Any] | None) -> str:

@@ -346,16 +346,28 @@ def test_an_engineer_that_was_taught_prose_is_asked_as_in_its_lessons(tasks):
         name = "prose"
 
         def answer(self, prompts, sampling):
-            assert (sampling.json_schema, sampling.temperature) == (None, 0.0)
+            assert sampling.json_schema == table.form(view_of(tasks[0]))
+            assert sampling.temperature == 0
             assert prompts[0].messages == DOMAIN.prompt(tasks[0], "V2")
             return [Completion(text=DOMAIN.oracle(tasks[0], "V2"))]
 
-    engineer = ModelEngineer("prose", Prose(), ("V2",), "whole", taught=True)
+    engineer = ModelEngineer("prose", Prose(), ("V2",), "whole", taught=table.form)
     (proposal,) = engineer.propose(view_of(tasks[0]), 0)
     asked, design = proposal.patch.value, tasks[0].data["design"]
     assert asked == pytest.approx({name: design[name] for name in asked}, abs=0.006)
     assert not any(value for name, value in design.items() if name not in asked)
     assert "size3 0.066, 0 %: 9, hole_ratio down" in proposal.words
+
+
+def test_lessons_are_answered_in_the_form_that_runs_hold_answers_to(tasks):
+    """All knobs that an answer may name come once, in their order."""
+    for task in tasks:
+        form = json.loads(table.form(view_of(task)))["properties"]
+        allowed = list(form["knobs"]["properties"])
+        said = json.loads(DOMAIN.oracle(task, "V6"))
+        places = [allowed.index(name) for name in said["knobs"]]
+        assert places == sorted(set(places))
+        assert list(said) == list(form)
 
 
 def test_the_oracle_tells_the_numbers_that_decided(tasks):

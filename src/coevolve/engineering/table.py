@@ -21,6 +21,7 @@ from typing import NamedTuple
 from coevolve.domains.knobs import Knob
 from coevolve.engineering.trainee import level, tied
 from coevolve.engineers.base import View
+from coevolve.engineers.model import schema
 from coevolve.engineers.reach import step
 from coevolve.engineers.signals import evidence, standing
 from coevolve.store.cells import NOTHING, Cell, pooled
@@ -57,6 +58,12 @@ def rows_of(view: View, group: str) -> list[Row]:
         Row(share.prefix, share, tied(view.incumbent, share))
         for share in shares[shown[0] : shown[-1] + 1]
     ]
+
+
+def form(view: View) -> str:
+    """The JSON schema of an answer in words: values for these rows, each at most once."""
+    names = [knob.name for row in rows(view) for knob in (row.share, *row.difficulties)]
+    return schema("whole", (), tuple(names))
 
 
 def matters(view: View, share: Knob) -> bool:

@@ -4,7 +4,7 @@ Invariant: no answer raises anything; what cannot be used is a proposal with a f
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
@@ -99,7 +99,7 @@ class ModelEngineer:
         budget_tokens: int = 3_000,
         sampling: Sampling | None = None,
         think: int = 0,
-        taught: bool = False,
+        taught: Callable[[View], str] | None = None,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -110,7 +110,8 @@ class ModelEngineer:
         self.sampling = sampling or Sampling(temperature=0.0 if taught else 0.7, max_tokens=1_536)
         self.think = think
         self.taught = taught
-        """On lessons: it has learned its form, and is asked for its likeliest answer."""
+        """The JSON schema of the lessons that it learned from: it is held to that, and asked for
+        its likeliest answer."""
 
     def propose(self, view: View, seed: int) -> list[Proposal]:
         drawn = derive(seed, "model engineer", self.name, view.last.number)
@@ -134,7 +135,8 @@ class ModelEngineer:
         form = WholeAnswer if self.answer == "whole" else EditsAnswer
         completions: Sequence[Completion]
         if self.taught:
-            completions = self.policy.answer([Prompt(tuple(asked))], sampling)
+            held = sampling.model_copy(update={"json_schema": self.taught(view)})
+            completions = self.policy.answer([Prompt(tuple(asked))], held)
             said, failure = read_answer(completions[0].text, form)
         else:
             names = tuple(knob.name for knob in view.incumbent.in_use() if not knob.held)

@@ -12,6 +12,7 @@ from coevolve.core.names import lookup
 from coevolve.domains.base import Domain
 from coevolve.domains.files import SUITE
 from coevolve.domains.registry import get_domain
+from coevolve.engineering import table
 from coevolve.engineering.engineer import TaughtEngineer
 from coevolve.engineers.agent import AgentEngineer
 from coevolve.engineers.base import Engineer
@@ -303,5 +304,5 @@ def model_engineer(name: str, policy: Policy, plan: Plan, library: SkillLibrary)
     if style == "table":
         return TaughtEngineer(name, policy)
     if style in VARIANTS:
-        return ModelEngineer(name, policy, plan.context, "whole", taught=True)
+        return ModelEngineer(name, policy, plan.context, "whole", taught=table.form)
     return ModelEngineer(name, policy, plan.context, plan.answer, think=think)

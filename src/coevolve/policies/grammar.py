@@ -1,5 +1,6 @@
 """Answers that follow a JSON schema by construction: tokens that would break it are not drawn."""
 
+from functools import lru_cache
 from typing import Any
 
 import xgrammar
@@ -14,15 +15,7 @@ class Grammar:
 
     def __init__(self, loaded: Loaded, schema: str, rows: int) -> None:
         vocabulary = loaded.model.config.get_text_config().vocab_size
-        try:
-            info = xgrammar.TokenizerInfo.from_huggingface(
-                loaded.tokenizer, vocab_size=vocabulary, stop_token_ids=loaded.end_ids
-            )
-            compiled = xgrammar.GrammarCompiler(info, max_threads=1).compile_json_schema(
-                schema, any_whitespace=False
-            )
-        except (RuntimeError, ValueError) as error:
-            raise PolicyError(f"the schema cannot be followed: {error}") from None
+        compiled = compile_schema(loaded.tokenizer, vocabulary, tuple(loaded.end_ids), schema)
         self.matchers = [xgrammar.GrammarMatcher(compiled) for _ in range(rows)]
         self.allowed = xgrammar.allocate_token_bitmask(rows, vocabulary)
 
@@ -41,3 +34,16 @@ class Grammar:
             else:
                 self.matchers[row].fill_next_token_bitmask(allowed, place)
         xgrammar.apply_token_bitmask_inplace(logits, allowed.to(logits.device))
+
+
+@lru_cache(maxsize=8)
+def compile_schema(tokenizer: Any, vocabulary: int, ends: tuple[int, ...], schema: str) -> Any:
+    """Takes seconds where a long text has a limit, so it is kept for the next batch."""
+    try:
+        info = xgrammar.TokenizerInfo.from_huggingface(
+            tokenizer, vocab_size=vocabulary, stop_token_ids=list(ends)
+        )
+        compiler = xgrammar.GrammarCompiler(info, max_threads=1)
+        return compiler.compile_json_schema(schema, any_whitespace=False)
+    except (RuntimeError, ValueError) as error:
+        raise PolicyError(f"the schema cannot be followed: {error}") from None
