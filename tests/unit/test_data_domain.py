@@ -358,15 +358,23 @@ def test_labels_that_rows_lack_or_have_too_many_of(tmp_path: Path, file: Path) -
     assert len(list(domain.generate(domain.space.defaults(), 5, 1, Split.DEV))) == 5
 
 
-def test_rates_of_other_rows_are_refused_and_unmeasured_rows_have_a_label(
+def test_rates_of_other_rows_are_refused_and_unmeasured_rows_come_as_often_as_before(
     file: Path, tmp_path: Path
 ) -> None:
     plain = opened(file)
-    tasks = list(plain.tasks())[:60]  # type: ignore[attr-defined]
-    policy = ScriptedPolicy(plain, "oracle")
-    write(list(attempts(plain, policy, tasks, Sampling())), tmp_path / "e/a.parquet")
+    tasks = [task for task in plain.tasks() if task.split == Split.TRAIN]  # type: ignore[attr-defined]
+    for name, own in (("oracle", tasks[:40]), ("silent", tasks[40:60])):
+        policy = ScriptedPolicy(plain, name)
+        write(list(attempts(plain, policy, own, Sampling())), tmp_path / f"e/{name}.parquet")
     domain = opened(f"{file}?rates={tmp_path / 'e'}")
-    assert set(domain.space.knobs) == {"rate_mostly.share", "rate_other.share"}
+    defaults = domain.space.defaults()
+    assert dict(defaults) == pytest.approx({"rate_never.share": 1 / 3, "rate_mostly.share": 2 / 3})
+    knobs = domain.space.parse({"rate_never.share": 0, "rate_mostly.share": 1})
+    drawn = [one.bucket["rate"] for one in domain.generate(knobs, 600, 1, Split.TRAIN)]
+    assert set(drawn) == {"mostly", "other"}
+    rest = (len(tasks) - 60) / len(tasks)  # 60 that are all of one kind now, as many as before
+    assert drawn.count("other") / 600 == pytest.approx(rest, abs=0.08)
+    assert len(list(domain.generate(defaults, 5, 1, Split.DEV))) == 5
     others = lines(
         tmp_path / "o.jsonl", [{"question": f"Name {n}", "answer": n} for n in range(99)]
     )

@@ -26,20 +26,23 @@ def knob_name(label: str, value: Label) -> str:
 
 
 def space_of(rows: Sequence[Mapping[str, Label]]) -> KnobSpace:
-    """A share for each value of each label, as in the data."""
+    """A share for each value of each label, as in the data; rows that were never asked have no
+    rate, and come whatever rates are wanted."""
     knobs = []
     for label in rows[0]:
         counted = Counter(row[label] for row in rows)
+        if label == "rate":
+            del counted[OTHER]
         values = sorted(counted, key=order_of(label))
         if len(values) < 2:
             continue
-        middle, group = (len(values) - 1) / 2, plural(label)
+        middle, group, n = (len(values) - 1) / 2, plural(label), counted.total()
         for place, value in enumerate(values):
             ordered = label in ("length", "steps", "rate")
             way = (place > middle) - (place < middle) if ordered else 0
             knobs.append(
                 Knob(
-                    knob_name(label, value), 0, 1, counted[value] / len(rows), "share of tasks",
+                    knob_name(label, value), 0, 1, counted[value] / n, "share of tasks",
                     f"share of tasks whose {label} is {value}", group=group,
                     label=(label, value), harder=-way if label == "rate" else way,
                 )
@@ -54,7 +57,7 @@ def plural(label: str) -> str:
 
 
 def order_of(label: str) -> Callable[[Label], Any]:
-    ordered = {"length": list(LENGTHS), "rate": [*RATES, OTHER]}.get(label)
+    ordered = {"length": list(LENGTHS), "rate": list(RATES)}.get(label)
     if ordered:
         return lambda value: ordered.index(str(value))
     return lambda value: (isinstance(value, str), value)
