@@ -25,8 +25,10 @@ from pretended import (
     make_run,
     temperature,
 )
+from typer.testing import CliRunner
 
 from coevolve.cli.live import view_of
+from coevolve.cli.main import app
 from coevolve.cli.run import finish
 from coevolve.core.errors import EvidenceError, KnobError, PolicyError, UserError
 from coevolve.core.rollout import StopReason
@@ -1092,6 +1094,19 @@ def test_what_is_written_into_a_pipe_is_folded_and_not_cut(
     assert max(map(len, table)) < 200
     changes = "".join(line.split("│")[3].strip() for line in table)
     assert engineer.name.replace(" ", "") in changes.replace(" ", "")
+
+
+def test_a_run_with_ones_own_engineer_goes_on_in_python(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    own = Own([Impossible()])
+    run = create(own.named(make_plan({}, "test")), folder, engine=Pretended(), own=own)
+    with run.ledger.writing():
+        run.ledger.note_end(KeyError("slip"))
+    run.ledger.close()
+    said = CliRunner().invoke(app, ["status", str(folder)]).stdout
+    assert f"in Python, coevolve.resume('{folder}', engineers=[...])" in said
+    with pytest.raises(UserError, match=r"resume it there: coevolve\.resume\("):
+        reopen(folder, engine=Pretended())
 
 
 def test_versions_that_come_may_get_more_steps(tmp_path: Path) -> None:

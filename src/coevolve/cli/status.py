@@ -1,6 +1,8 @@
 """`coevolve status`: where a run stands."""
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coevolve.cli.resume import Run
@@ -31,7 +33,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     with Ledger.open(folder, broken=True) as ledger:
         faults = ledger.faults()
         facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)
-        answers = answered(ledger)
+        answers, engineers = answered(ledger), named(ledger)
     if as_json:
         print(json.dumps({**plain(summary), **facts, "faults": faults, "answers": plain(answers)}))
         return
@@ -45,7 +47,24 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     for fault in faults:
         print(f"{'record':12} {fault}")
     if facts["process"] is None and facts["state"] in UNFINISHED:
-        print(f"{'next':12} {UNFINISHED[facts['state']]}{typed('resume', folder)}")
+        print(f"{'next':12} {UNFINISHED[facts['state']]}{goes_on(folder, engineers)}")
+
+
+def goes_on(folder: Path, engineers: Sequence[str]) -> str:
+    """The words that a person types to go on with a run."""
+    from coevolve.loop.create import in_python, strangers
+
+    return f"in Python, {in_python(folder)}" if strangers(engineers) else typed("resume", folder)
+
+
+def named(ledger: "Ledger") -> Sequence[str]:
+    """The engineers of the plan; none where the record cannot be read, which is told beside."""
+    from coevolve.store.lineage import plan_of
+
+    try:
+        return plan_of(ledger).engineers
+    except (CoevolveError, ValueError, IndexError):
+        return ()
 
 
 def answered(ledger: "Ledger") -> "Answers | None":

@@ -192,7 +192,7 @@ def train(
     begun = (output / "stage.json").exists()  # then some of it is there already
     done = len(read_steps(output / "steps.jsonl"))
     if begun and done < stage.recipe.steps:
-        notes.print(f"it goes on from its last checkpoint; {done} steps were recorded", **PLAIN)
+        notes.print(f"steps that are recorded there already: {done}", **PLAIN)
     if not begun and isinstance(trainer, Foresees) and (line := trainer.foresee(stage, found)):
         notes.print(line, **PLAIN)
     with on_cluster(ray, stage), display() as show:

@@ -173,14 +173,12 @@ def reopen(
     own.check()
     ledger = Ledger.open(folder.resolve())  # what it records holds in any working directory
     plan = plan_of(ledger)
-    known = known_names()
-    for name in plan.engineers if not own.engineers else ():
-        if not is_model(name) and name not in known:
-            raise UserError(
-                f"'{name}' is no engineer that is known here. If {folder} was begun from Python "
-                f"with an engineer of that name, resume it there: coevolve.resume('{folder}', "
-                "engineers=[...]); if it comes with a package, install that"
-            )
+    for name in strangers(plan.engineers) if not own.engineers else ():
+        raise UserError(
+            f"'{name}' is no engineer that is known here. If {folder} was begun from Python with "
+            f"an engineer of that name, resume it there: {in_python(folder)}; if it comes with a "
+            "package, install that"
+        )
     changes = more.than(plan, folder)
     going_on = bool(changes) or ledger.state() != "done"
     if going_on and not own.engineers and len(plan.engineers) == 1:
@@ -261,6 +259,17 @@ def reach(engineers: Sequence[str]) -> None:
 def known_names() -> tuple[str, ...]:
     """Of engineers that a plan may name."""
     return (*MODELS, "smollm2", RulesEngineer.name, *SEARCHES, *known_engineers())
+
+
+def strangers(names: Sequence[str]) -> list[str]:
+    """Those engineers of a recorded plan that a command cannot make."""
+    known = known_names()
+    return [name for name in names if not is_model(name) and name not in known]
+
+
+def in_python(folder: Path) -> str:
+    """What goes on with a run whose engineers are somebody's own."""
+    return f"coevolve.resume({str(folder)!r}, engineers=[...])"
 
 
 def is_model(name: str) -> bool:

@@ -107,7 +107,7 @@ def shortened(job: Job) -> str:
     whole, left = equal(job.plan, job.harness.recipe, NOTHING).steps, job.recipe.steps
     if left >= whole or not job.paid.rollouts or not job.number:
         return ""
-    return f"; {left} steps of {whole}: {job.paid.rollouts:,} rollouts went to trying changes"
+    return f"; {left} of {whole} steps: {job.paid.rollouts:,} rollouts went to trying changes"
 
 
 @cache
