@@ -1096,15 +1096,21 @@ def test_what_is_written_into_a_pipe_is_folded_and_not_cut(
     assert engineer.name.replace(" ", "") in changes.replace(" ", "")
 
 
-def test_a_run_with_ones_own_engineer_goes_on_in_python(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "why"), [(KeyError("slip"), "KeyError: 'slip'"), (KeyboardInterrupt(), "interrupted")]
+)
+def test_a_run_with_ones_own_engineer_goes_on_in_python(
+    tmp_path: Path, end: BaseException, why: str
+) -> None:
     folder = tmp_path / "run"
     own = Own([Impossible()])
     run = create(own.named(make_plan({}, "test")), folder, engine=Pretended(), own=own)
     with run.ledger.writing():
-        run.ledger.note_end(KeyError("slip"))
+        run.ledger.note_end(end)
     run.ledger.close()
     said = CliRunner().invoke(app, ["status", str(folder)]).stdout
-    assert f"in Python, coevolve.resume('{folder}', engineers=[...])" in said
+    assert f"because      {why}" in said
+    assert f"next         in Python, coevolve.resume('{folder}', engineers=[...])" in said
     with pytest.raises(UserError, match=r"resume it there: coevolve\.resume\("):
         reopen(folder, engine=Pretended())
 

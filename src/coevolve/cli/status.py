@@ -26,7 +26,7 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.dashboard.facts import plain
     from coevolve.dashboard.web.folders import RunFolder
     from coevolve.dashboard.web.summary import read
-    from coevolve.store.ledger import Ledger
+    from coevolve.store.ledger import INTERRUPTED, Ledger
 
     if not folder.is_dir():
         raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
@@ -46,8 +46,9 @@ def status(folder: Run, as_json: AsJson = False) -> None:
             print(f"{name:12} {'-' if value is None else value}")
     for fault in faults:
         print(f"{'record':12} {fault}")
-    if facts["process"] is None and facts["state"] in UNFINISHED:
-        print(f"{'next':12} {UNFINISHED[facts['state']]}{goes_on(folder, engineers)}")
+    broken_off = facts["state"] in UNFINISHED or summary.reason == INTERRUPTED
+    if facts["process"] is None and broken_off:
+        print(f"{'next':12} {UNFINISHED.get(facts['state'], '')}{goes_on(folder, engineers)}")
 
 
 def goes_on(folder: Path, engineers: Sequence[str]) -> str:

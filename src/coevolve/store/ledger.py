@@ -38,6 +38,9 @@ from coevolve.store.jobs import JOB
 from coevolve.store.payload import LARGE, decode, differences, encode, small_members
 from coevolve.store.seals import Damage, Sums, damages, new_sums
 
+INTERRUPTED = "interrupted"
+"""Why a run stopped that a person broke off."""
+
 
 class Ledger:
     """The record of one run. Anyone may read it at any time; one process at a time writes phases.
@@ -135,7 +138,7 @@ class Ledger:
         """Record why a run broke off; one that waits for an answer just goes on waiting."""
         if self.state() != "waiting":
             by_hand = isinstance(error, KeyboardInterrupt | SystemExit)
-            text = "interrupted" if by_hand else f"{type(error).__name__}: {error}".rstrip(": ")
+            text = INTERRUPTED if by_hand else f"{type(error).__name__}: {error}".rstrip(": ")
             place, phase = events.place(self._database)
             facts: dict[str, Any] = {"error": text}
             if self._working is not None:

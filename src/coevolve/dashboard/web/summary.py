@@ -98,6 +98,7 @@ class Summary(NamedTuple):
         asked, test = self.question, self.test
         tested = test.metrics if test else ()
         found = {
+            "because": self.reason,
             "kept": f"{self.kept} of {self.judged} judged{self.beside}",
             "base, gate": both_words([(one.metric, one.before) for one in self.metrics]),
             "best, gate": both_words([(one.metric, one.after) for one in self.metrics]),
