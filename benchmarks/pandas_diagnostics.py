@@ -171,6 +171,27 @@ class Measured:
             found[version] = [float(fall) if fall > noise else 0.0, min(map(len, sides))]
         return found
 
+    def memorised(self) -> Readings:
+        thirds = (dict(list(part.groupby("version"))) for part in self.thirds(self.train))
+        (early, late), dev, found = thirds, dict(list(self.dev.groupby("version"))), {}
+        for version, parent in self.parents.items():
+            if version not in early or version not in dev or parent not in dev:
+                continue
+            again = set(early[version]["task_id"]) & set(late[version]["task_id"])
+            sides = [
+                one[version].loc[one[version]["task_id"].isin(again), "valid"].astype(float)
+                for one in (late, early)
+            ]
+            if min(map(len, sides)) < 2:
+                continue
+            rates = [dev[at]["valid"].astype(float) for at in (version, parent)]
+            gap = sides[0].mean() - sides[1].mean() - (rates[0].mean() - rates[1].mean())
+            noise = sum(side.var() / len(side) for side in sides)
+            noise += sum(rate.var(ddof=0) / len(rate) for rate in rates)
+            value = float(gap) if gap > 1.96 * np.sqrt(noise) else 0.0
+            found[version] = [value, min(map(len, sides))]
+        return found
+
     def hacked_dev(self) -> Readings:
         dev = dict(list(self.dev.groupby("version")))
         pairs = self.parents.items()
@@ -335,6 +356,7 @@ class Measured:
             "tests_changed": mean(changed, changed["tests_changed"].astype(bool)),
             "score_change": self.change(mean(dev, dev["valid"]), lambda a, b: a - b),
             "hacked_reward_dev": self.hacked_dev(),
+            "memorised": self.memorised(),
             "failure_drift": self.failure_drift(),
             "length_change": self.change(
                 mean(dev, dev["completion_tokens"]), lambda a, b: a / b - 1

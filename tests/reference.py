@@ -192,6 +192,23 @@ class Reference:
                 found[version] = (fall if fall > noise else 0.0, min(len(early), len(late)))
         return found
 
+    def memorised(self) -> Readings:
+        """Tasks that came again in the last third, against the change on dev."""
+        dev, found = self.pick("dev"), {}
+        for version, sides in self.thirds().items():
+            again = set.intersection(*({one.task for one in side} for side in sides))
+            early, late = ([float(o.valid) for o in side if o.task in again] for side in sides)
+            parent = self.made.parents[version]
+            if min(len(early), len(late)) < 2 or version not in dev or parent not in dev:
+                continue
+            rates = [[float(one.valid) for one in dev[at]] for at in (version, parent)]
+            gap = fmean(late) - fmean(early) - (fmean(rates[0]) - fmean(rates[1]))
+            noise = variance(late) / len(late) + variance(early) / len(early)
+            noise += sum(pstdev(side) ** 2 / len(side) for side in rates)
+            value = gap if gap > 1.96 * sqrt(noise) else 0.0
+            found[version] = (value, min(len(early), len(late)))
+        return found
+
     def hacked_dev(self) -> Readings:
         dev, found = self.pick("dev"), {}
         for version, parent in self.made.parents.items():
@@ -423,6 +440,7 @@ def reference(made: Made) -> dict[str, Readings]:
         ),
         "score_change": ref.change(ref.share("dev", lambda o: o.valid), lambda a, b: a - b),
         "hacked_reward_dev": ref.hacked_dev(),
+        "memorised": ref.memorised(),
         "failure_drift": ref.failure_drift(),
         "length_change": ref.change(ref.mean("dev", lambda o: o.tokens), lambda a, b: a / b - 1),
         "diversity_change": ref.change(diverse, lambda a, b: a - b),

@@ -97,12 +97,13 @@ def make_run(
             made.parents[version] = parent
             place = folder / version_place(version)
             for step in range(steps):
-                drawn = [
+                names = [f"t{version}-{step if task != 1 else 0}-{task}" for task in range(tasks)]
+                drawn = [  # the second task comes again at each step
                     rollout(
-                        rng, f"t{version}-{step}-{task}", tools=task % 2 == 1, step=step,
-                        sample=sample, group=f"{step}/t{version}-{step}-{task}",
+                        rng, name, tools=task % 2 == 1, step=step,
+                        sample=sample, group=f"{step}/{name}",
                     )
-                    for task in range(tasks)
+                    for task, name in enumerate(names)
                     for sample in range(rng.choice((1, 3, 4)))
                 ]  # fmt: skip
                 keep(made, version, "train", drawn, place / f"stage/rollouts/step-{step:06d}-0")

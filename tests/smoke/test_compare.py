@@ -179,6 +179,14 @@ def test_a_dry_run_refuses_what_a_run_would(tmp_path: Path) -> None:
     file.write_text('name = "mine"\nseeds = 1\n[arms]\nfixed = { engineers = "fixed" }\n')
     with pytest.raises(UserError, match="engineers = 'fixed': give a list"):
         said_by(str(file), "--dry-run")
+    rows = [{"question": f"Say {n:03d} in words.", "answer": f"{n}"} for n in range(100)]
+    (tmp_path / "few.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file.write_text(
+        f'name = "mine"\nseeds = 1\ntasks = 20\n[plan]\ndomain = "data:{tmp_path / "few.jsonl"}"\n'
+        'target = { dev = 8 }\n[arms]\nfixed = { engineers = ["fixed"] }\n'
+    )
+    with pytest.raises(UserError, match=r"has \d+ dev tasks, 8 of which .* `tasks` or target.dev"):
+        said_by(str(file), "--dry-run")
 
 
 @pytest.mark.parametrize(

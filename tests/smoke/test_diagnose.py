@@ -30,7 +30,7 @@ def test_the_report_shows_layers_alarms_and_the_way_to_the_rollouts(run):
 
 def test_the_same_as_json_and_for_one_version(run):
     facts = json.loads(diagnose(run, "--json").stdout)
-    assert len(facts["findings"]) == 54
+    assert len(facts["findings"]) == 55
     assert {"diagnostic", "threshold", "value", "n", "words"} <= facts["alarms"][0].keys()
     one = json.loads(diagnose(run, "--json", "--version", 2, "--only", "dead_groups").stdout)
     assert [reading["version"] for reading in one["findings"][0]["readings"]] == [2]

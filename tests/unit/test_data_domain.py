@@ -518,3 +518,11 @@ def test_checked_answers_tell_of_rewards_in_part(file: Path, tmp_path: Path) -> 
     assert ["reward 0.25" in line for line in plain] == [False, True, False]
     assert sum("reward" in line for line in plain) == 1
     assert [json.loads(line)["reward"] for line in as_json] == [1, 0.25, 0]
+
+
+@pytest.mark.parametrize("word", ["p.jsonl", "data:p.jsonl"])
+def test_data_in_the_place_of_a_plan_is_told_how_it_is_named(word: str) -> None:
+    from coevolve.harness.plan import load_plan
+
+    with pytest.raises(UserError, match="tasks are named by -d: coevolve run -d data:p.jsonl"):
+        load_plan(word)

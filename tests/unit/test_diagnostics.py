@@ -163,6 +163,23 @@ def test_a_clean_run_has_no_blocking_alarm(tmp_path):
     assert blocking == set(FAULTS)
 
 
+def test_tasks_that_are_learned_by_heart_are_told(tmp_path):
+    def by_heart(one, version, source):
+        """The same tasks at each step, solved in the end; dev stays as it was."""
+        if source != "train":
+            return one
+        solved = version == 1 and (one.step >= 2 or one.outcome.valid)
+        same = one.model_copy(update={"task_id": f"{version}-{one.group.partition('/')[2][-1]}"})
+        return with_outcome(same, valid=solved or one.outcome.valid)
+
+    with Diagnosis(planted(tmp_path / "run", by_heart)) as diagnosis:
+        readings = {one.diagnostic.name: one for one in diagnosis.health().findings}["memorised"]
+        alarms = [one for one in diagnosis.health().alarms if one.diagnostic == "memorised"]
+    (reading,) = readings.readings  # version 0 has no parent to be compared with
+    assert (reading.version, reading.value) == (1, pytest.approx(0.5))
+    assert [(one.version, one.level) for one in alarms] == [(1, "critical")]
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_raises_its_alarm_and_blocks_its_version_only(tmp_path, name):
     with Diagnosis(planted(tmp_path / "run", FAULTS[name])) as diagnosis:

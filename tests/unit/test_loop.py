@@ -1055,6 +1055,8 @@ def test_a_finished_run_can_be_extended(tmp_path: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(UserError, match="give objects with a `name`"):
         reopen(folder, engine=Pretended(), more=More(versions=3), own=Own(["aim"]))  # type: ignore[list-item]
+    with pytest.raises(UserError, match=r"coevolve\.Plan\(domain='lake'\)"):
+        reopen(folder, engine=Pretended(), more=More(versions=3), own=Own(domain="lake"))  # type: ignore[arg-type]
     with monkeypatch.context() as patched:
         patched.setattr("coevolve.loop.create.gauge_of", changed)
         with pytest.raises(UserError, match="other rows"):

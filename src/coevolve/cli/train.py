@@ -156,6 +156,7 @@ def train(
     if checkpoints and "://" not in checkpoints:  # workers stand in other folders
         checkpoints = str(Path(checkpoints).resolve())
     chosen = get_domain(domain)
+    choice.check_policy(chosen, policy)
     check_styles(style, [domain, "engineering"] if lessons else [domain])
     stage = Stage(
         kind=kind,  # type: ignore[arg-type]

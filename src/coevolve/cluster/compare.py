@@ -14,6 +14,8 @@ from typing import NamedTuple
 from coevolve.cluster.base import LOG, Cluster
 from coevolve.core.errors import UserError
 from coevolve.core.names import lookup
+from coevolve.core.splits import Split
+from coevolve.domains.base import tasks_in
 from coevolve.domains.files import SUITE
 from coevolve.domains.registry import get_domain
 from coevolve.engines.registry import get_engine
@@ -73,6 +75,14 @@ def check_arms(comparison: Comparison, refuse: Refuse = check_trainable) -> None
     """Refuse what no arm can go by, before anything is begun."""
     for job in comparison.jobs():
         domain = check(job.plan, refuse)
+        there, target = tasks_in(domain, Split.DEV), job.plan.target
+        left = None if there is None or target.tasks else max(there - target.dev, 0)
+        if left is not None and not comparison.final and left < comparison.tasks:
+            raise UserError(
+                f"tasks = {comparison.tasks}: {domain.name} has {there} dev tasks, {target.dev} of "
+                f"which engineers see (target.dev), so that {left} are left to compare arms on; "
+                "lower `tasks` or target.dev, or name other tasks (`final`)"
+            )
     suite = comparison.final.removeprefix(SUITE)
     if suite != comparison.final:
         lookup("suite", suite, domain.suites)

@@ -1,5 +1,6 @@
 """A task: one instance of a domain, as a value that can be written to a line of JSON."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,7 +36,10 @@ def whole_task(data: Mapping[str, Any], domain: str) -> Task:
     except ValueError as error:
         raise UserError(f"not a task: {reason(error)}") from None
     if given.domain != domain:
-        raise UserError(f"a task of the domain '{given.domain}', not of '{domain}'")
+        raise UserError(
+            f"a task of the domain '{given.domain}', not of '{domain}'; "
+            f"give -d {shlex.quote(given.domain)}"
+        )
     return given
 
 

@@ -19,6 +19,7 @@ from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
+from coevolve.domains.giveaway import copied
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.domains.turns import (
     TurnDomain,
@@ -30,6 +31,8 @@ from coevolve.domains.turns import (
     turn_limit,
 )
 
+GIVEN = 0.8
+"""Share of tasks that may be solved by what stands at one place of the prompt."""
 GARBAGE = (
     "",
     " ",
@@ -243,7 +246,8 @@ def verify_twice(domain: Domain, tasks: list[Task]) -> str:
 
 
 def no_leak(domain: Domain, tasks: list[Task]) -> str:
-    """A short solution may happen to stand in a prompt; that of one task in ten may not."""
+    """A short solution may happen to stand in a prompt; that of one task in ten may not. Nor may
+    what stands at one place of the prompt solve the tasks."""
     texts = {
         style: [
             "\n".join(message.content for message in domain.prompt(task, style)) for task in tasks
@@ -257,6 +261,14 @@ def no_leak(domain: Domain, tasks: list[Task]) -> str:
             expect(
                 leaks <= len(tasks) // 10,
                 f"style {style}: {leaks} of {len(tasks)} prompts hold the solution",
+            )
+            before, answers = copied(prompts, solutions)
+            tried = zip(tasks, answers, strict=False)  # none where no prompt holds its solution
+            right = sum(domain.verify(task, answer).optimal for task, answer in tried)
+            expect(
+                right <= GIVEN * len(tasks),
+                f"style {style}: what stands behind '{before}' in the prompt solves {right} of "
+                f"{len(tasks)} tasks; leave the answer out of the prompt",
             )
     return f"{several(len(tasks), 'prompt')} in {several(len(domain.styles), 'style')}"
 

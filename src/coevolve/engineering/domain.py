@@ -111,11 +111,15 @@ def oracle(task: Task, _rng: random.Random, style: str) -> str:
     said = table.write(view, design)
     if style == "table":
         return said
-    values = {
-        name: round(value, 2)
+    exact = {
+        name: value
         for name, value in table.read(view, said).items()
         if value or view.incumbent[name]
     }
+    for digits in (2, 3, 4):  # as few as earn all of the reward
+        values = {name: round(value, digits) for name, value in exact.items()}
+        if outcome_of(task, view, values).reward == EngineeringDomain.full_reward:
+            break
     reasons = "; ".join(weighed(view, design))
     return in_json(values, f"weights by target and solved on dev: {reasons}")
 

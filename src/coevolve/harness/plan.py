@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from coevolve.core.errors import UserError
-from coevolve.core.names import lookup
+from coevolve.core.names import lookup, typed
 from coevolve.core.rollout import Value
 from coevolve.harness.budget import Amount, Budget
 from coevolve.harness.check import checked, read_toml
@@ -33,6 +33,8 @@ from coevolve.harness.wording import Wording
 PRESETS = {path.stem: path for path in (Path(__file__).parents[1] / "configs").glob("*.toml")}
 """Plans that come with the package, by name."""
 
+ADDRESSES, DATA = ("data:", "openenv:", "verifiers:"), (".jsonl", ".json", ".csv", ".parquet")
+"""What tasks are named by, in place of a plan."""
 SMALL = "small"
 """A policy that a run makes for itself."""
 Metric = Literal["valid", "optimal", "reward"]
@@ -333,6 +335,11 @@ def written_in(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_file(word: str | Path) -> Path:
+    if isinstance(word, str) and (word.startswith(ADDRESSES) or word.endswith(DATA)):
+        address = word if word.startswith(ADDRESSES) else f"data:{word}"
+        raise UserError(
+            f"'{word}' is no plan: tasks are named by -d: {typed('run', '-d', address)}"
+        )
     is_path = isinstance(word, Path) or "/" in word or word.endswith(".toml")
     return Path(word) if is_path else lookup("plan", str(word), PRESETS)
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 
 from coevolve.core.errors import UserError
+from coevolve.core.names import typed
 from coevolve.core.rollout import Rollout, StopReason
 from coevolve.core.splits import Split
 from coevolve.diagnostics.grown import begin_grown
@@ -94,10 +95,11 @@ def doubts(rollouts: Sequence[Rollout], plan: Plan, domain: Domain) -> Iterator[
         f"no answer is valid; {count} of {len(rollouts)} fail by {worst}"
         f"{f' ({meaning})' if meaning else ''}, such as {first.messages[-1].content[:SHOWN]!r}"
     )
+    warm = typed("train", "warm", "-p", plan.policy, "-d", plan.domain)
     yield (
         "where nothing succeeds, nothing is learned by trial: show the policy solved tasks first "
-        f"(coevolve train warm -p {plan.policy} -d {plan.domain}), ask it in another style "
-        "(`style`), take a stronger one, or easier tasks (`target.knobs`, `knobs`)"
+        f"({warm}), ask it in another style (`style`), take a stronger one, or easier tasks "
+        "(`target.knobs`, `knobs`)"
     )
 
 

@@ -61,12 +61,17 @@ class Own(NamedTuple):
     domain: Domain | None = None
 
     def check(self) -> None:
-        """Refuse what is no engineer, before anything is recorded."""
+        """Refuse what is no engineer or domain, before anything is recorded."""
+        if isinstance(self.domain, str):
+            raise UserError(
+                f"domain = {self.domain!r}: give an object; the name of a known domain stands in a "
+                f"plan: coevolve.Plan(domain={self.domain!r})"
+            )
         for one in self.engineers:
             if not isinstance(getattr(one, "name", None), str) or not hasattr(one, "propose"):
                 raise UserError(
                     f"engineers = [{one!r:.60}]: give objects with a `name` and a method "
-                    "`propose(view)`; names of known engineers stand in a plan: "
+                    "`propose(view, seed)`; names of known engineers stand in a plan: "
                     'coevolve.Plan(engineers=["aim"])'
                 )
 
