@@ -524,5 +524,5 @@ def test_checked_answers_tell_of_rewards_in_part(file: Path, tmp_path: Path) -> 
 def test_data_in_the_place_of_a_plan_is_told_how_it_is_named(word: str) -> None:
     from coevolve.harness.plan import load_plan
 
-    with pytest.raises(UserError, match="tasks are named by -d: coevolve run -d data:p.jsonl"):
+    with pytest.raises(UserError, match=r"tasks are named by -d: coevolve run -d data:p.jsonl"):
         load_plan(word)
