@@ -219,6 +219,23 @@ def test_a_run_goes_on_with_what_was_decided_on_a_page(tmp_path: Path) -> None:
     run.ledger.close()
 
 
+def test_what_dead_groups_let_an_engineer_do_is_shown_before_it_is_approved(tmp_path: Path) -> None:
+    """Knobs may move further than the plan says where training taught nothing."""
+    far = {"factor": "knobs", "value": {"size3.data_ratio": 1.0, "size4.data_ratio": 0.0}}
+    run = make_run(tmp_path / "run", Listed(far), ("greedy", "greedy"), approval=["design"])
+    assert run.plan.reach < 0.5
+    thread = threading.Thread(target=run_loop, args=(run,), daemon=True)
+    thread.start()
+    web = client(tmp_path)
+    (option,) = until(partial(asked_after, web, 0))["options"]
+    moved = {one["name"]: one["after"] for one in option["knobs"]}
+    assert moved["size3.data_ratio"] > 0.5 + run.plan.reach
+    web.post("/runs/run/answer", data={**form_of(web), "decision": "abort", "note": ""})
+    thread.join(300)
+    assert not thread.is_alive()
+    run.ledger.close()
+
+
 def test_what_is_passed_over_says_so_beside_what_is_trained(tmp_path: Path) -> None:
     patches = (temperature(0.9), temperature(0.8))
     changes = {"approval": ["backtest"], "factors": ["recipe.temperature"]}

@@ -18,6 +18,7 @@ from coevolve.dashboard.record import Record
 from coevolve.dashboard.text import Line, written
 from coevolve.dashboard.versions import KnobChange, diffs_of, knob_changes
 from coevolve.engineering.describe import described
+from coevolve.engineers.view import reach_of
 from coevolve.harness.backtest import Backtest
 from coevolve.harness.harness import Harness
 from coevolve.harness.patch import Patch, flat, patched
@@ -84,10 +85,11 @@ def options_of(
     record: Record, question: Question, generation: Generation, before: Harness
 ) -> Iterator[Option]:
     """What was proposed last, or, where a backtest is asked about, what was tried."""
+    reach = reach_of(record.lineage, generation.diagnose.parent if generation.diagnose else None)
     if question.gate == "backtest":
         for tried in generation.tests.tried if generation.tests else ():
             own = harness_before(record.lineage, tried.parent) if tried.parent else before
-            found = option_of(record, tried.patch, tried.author, own or before)
+            found = option_of(record, tried.patch, tried.author, own or before, reach)
             if found:
                 words = foretold(tried.patch, tried.backtest)
                 yield found._replace(
@@ -102,14 +104,16 @@ def options_of(
                 if one.patch is None:
                     continue
                 own = harness_before(record.lineage, one.parent) if one.parent else before
-                found = option_of(record, one.patch, author, own or before)
+                found = option_of(record, one.patch, author, own or before, reach)
                 if found and is_asked(record, found, one.patch, before, names):
                     yield found._replace(taken=True)
 
 
-def option_of(record: Record, patch: Patch, author: str, before: Harness) -> Option | None:
+def option_of(
+    record: Record, patch: Patch, author: str, before: Harness, reach: float
+) -> Option | None:
     """A patch with what it comes to; None if it comes to nothing that can be used."""
-    both = projection(record, patch, before)
+    both = projection(record, patch, before, reach)
     own = patch.model_copy(update={"value": dict(both[1])}) if both else patch
     try:
         after = patched(before, own)

@@ -15,6 +15,7 @@ from coevolve.domains.change import patch_words
 from coevolve.domains.knobs import Knobs
 from coevolve.engineering.table import is_table
 from coevolve.engineers.reach import apply
+from coevolve.engineers.view import reach_of
 from coevolve.evaluation.difference import stands
 from coevolve.evaluation.gate import margin
 from coevolve.harness.harness import Harness
@@ -129,7 +130,7 @@ def generation_facts(record: Record, one: Generation) -> GenerationFacts:
         f"{stands(check.before, metric)}."
         if check
         else "",
-        attempts=attempts_of(record, one, harness),
+        attempts=attempts_of(record, one, harness, reach_of(record.lineage, parent)),
         words=written(one.tests.words) if one.tests else "",
         tried=tuple(
             (tried, trained_as(grown, tried), changed_by(record, tried, harness))
@@ -166,7 +167,9 @@ def learned(one: Generation) -> tuple[str, ...]:
     return tuple(written(words) for words in (*skills, *trials, *grown))
 
 
-def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tuple[Attempt, ...]:
+def attempts_of(
+    record: Record, one: Generation, harness: Harness | None, reach: float
+) -> tuple[Attempt, ...]:
     """Every time that the engineers were asked in a generation."""
     return tuple(
         Attempt(
@@ -183,7 +186,7 @@ def attempts_of(record: Record, one: Generation, harness: Harness | None) -> tup
                 if listed and listed[0].calls
             },
             tuple(
-                said_by(record, name, proposal, harness)
+                said_by(record, name, proposal, harness, reach)
                 for name, listed in asked.proposals.items()
                 for proposal in listed
             ),
@@ -203,14 +206,16 @@ def step_of(call: dict[str, Any]) -> Step:
     )
 
 
-def said_by(record: Record, name: str, proposal: Proposal, harness: Harness | None) -> Said:
+def said_by(
+    record: Record, name: str, proposal: Proposal, harness: Harness | None, reach: float
+) -> Said:
     """One proposal, with what it came to."""
     patch = proposal.patch
     if proposal.parent is not None:
         harness = harness_before(record.lineage, proposal.parent)
     said = proposal.stop or proposal.words or (patch.hypothesis if patch else "")
     asked, idle, moved = list[Asked](), 0, list[Asked]()
-    if patch and harness and (both := projection(record, patch, harness)):
+    if patch and harness and (both := projection(record, patch, harness, reach)):
         asked, idle, moved = projected(patch.value, *both)
         patch = patch.model_copy(update={"value": dict(both[1])})
     return Said(
@@ -252,14 +257,16 @@ def expected(patch: Patch) -> str:
     return written(f"{patch.metric} {patch.direction}{least}")
 
 
-def projection(record: Record, patch: Patch, harness: Harness) -> tuple[Knobs, Knobs] | None:
+def projection(
+    record: Record, patch: Patch, harness: Harness, reach: float
+) -> tuple[Knobs, Knobs] | None:
     """The knobs before a proposal of knobs, and what it came to, if it can be applied."""
     if patch.factor != "knobs" or record.domain is None:
         return None
     space = record.domain.space.held(record.lineage.plan.hold, harness.knobs)
     incumbent = space.project(harness.knobs)
     try:
-        return incumbent, apply(patch.value, incumbent, record.lineage.plan.reach)
+        return incumbent, apply(patch.value, incumbent, reach)
     except (CoevolveError, AttributeError, TypeError, ValueError) as error:
         record.trouble(f"a proposal of knobs cannot be applied: {written(error)[:200]}")
         return None

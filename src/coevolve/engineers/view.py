@@ -32,7 +32,6 @@ def view_of(
         node.number: past_of(node, seen.get(node.number, ()), bet_of(node, bets))
         for node in lineage.nodes
     }
-    parent = lineage.nodes[found.parent or 0]
     return View(
         space,
         space.project(harness.knobs),
@@ -45,7 +44,7 @@ def view_of(
         target,
         Acceptance(plan.objective, plan.accept, plan.backtest, plan.gate),
         note,
-        reach=widened(plan.reach, parent.train.cells if parent.train else ()),
+        reach=reach_of(lineage, found.parent),
         domain=domain.name,
         components=domain.components,
         meanings=domain.failures,
@@ -60,6 +59,13 @@ def view_of(
         failures=lineage.failures,
         switch=failed_layers(lineage),
     )  # fmt: skip
+
+
+def reach_of(lineage: Lineage, parent: int | None) -> float:
+    """How far engineers may move knobs that are to patch this parent."""
+    node = next(iter(lineage.nodes[parent or 0 :]), None)
+    train = node.train if node else None
+    return widened(lineage.plan.reach, train.cells if train else ())
 
 
 def standing(lineage: Lineage, spent: Spent | None) -> Standing | None:
