@@ -19,6 +19,7 @@ from coevolve.domains.simple import Data, SimpleDomain, tagged
 from coevolve.evaluation.validate import (
     Asked,
     Aspect,
+    apart,
     climbed,
     copies,
     overall,
@@ -342,7 +343,7 @@ def test_slow_verdicts_are_asked_for_fewer_copies(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(Asked, "judged_per_s", 2.0)
     asked = Asked(Sums(), [], [], game=False, seed=0)
     aspect = copies(asked)
-    assert aspect.words.endswith("n 8")
+    assert aspect.words.endswith("n 8; so few, since answers take long to judge")
     assert aspect.verdict == "fit"
 
 
@@ -390,3 +391,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert "too easy" in page.read_text()
     refused = CliRunner().invoke(app, ["validate", "math", "--train", "5"])
     assert refused.exit_code
+
+
+def test_an_example_shows_what_was_changed() -> None:
+    long = "x" * 100
+    assert apart(f"{long}1{long}", f"{long}2{long}") == (
+        "x" * 30 + "1" + "x" * 29,
+        "x" * 30 + "2" + "x" * 29,
+    )
+    assert apart("ab", "a") == ("ab", "a")

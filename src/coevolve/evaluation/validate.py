@@ -53,6 +53,8 @@ LEAST = 8
 """Held-out tasks that copied answers are put to, however long that takes."""
 SHOWN = 120
 """Characters of a prompt that is told as an example."""
+NEAR = 30
+"""Characters of an answer that are shown on both sides of what was changed."""
 FEW = 20
 """Verdicts by which their pace is measured, and tasks that each constant answer is put to."""
 DEAD, CUT = 0.7, 0.3
@@ -244,6 +246,13 @@ def beside(text: str) -> list[str]:
     return [f"{text[: match.start()]}{one}{text[match.end() :]}" for one in near]
 
 
+def apart(one: str, other: str) -> tuple[str, str]:
+    """Both texts around the place from which on they differ."""
+    pairs = enumerate(zip(one, other, strict=False))
+    at = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return one[max(0, at - NEAR) : at + NEAR], other[max(0, at - NEAR) : at + NEAR]
+
+
 def mutants(asked: Asked) -> Aspect:
     """How many wrong answers are taken for right ones."""
     rng = random.Random(derive(asked.seed, "mutants"))
@@ -263,7 +272,7 @@ def mutants(asked: Asked) -> Aspect:
                 n += 1
                 if asked.domain.verify(task, text).optimal:
                     taken += 1
-                    examples.setdefault(way, f"{solution[-60:]!r} became {text[-60:]!r}")
+                    examples.setdefault(way, "{!r} became {!r}".format(*apart(solution, text)))
         rates[way] = wilson(taken, n)
     way, rate = max(rates.items(), key=lambda item: item[1].low)
     verdict: Verdict = "unfit" if rate.low > BLINDER else "doubtful" if rate.low > BLIND else "fit"
@@ -356,6 +365,8 @@ def copies(asked: Asked) -> Aspect:
         f"n {worst.copied.n}"
     )
     fix = ""
+    if few:
+        words += "; so few, since answers take long to judge"
     if bad:
         one, other = (" ".join(text.split()) for text in worst.pair)
         words += f'; such as "{cut(one, SHOWN)}" and in train "{cut(other, SHOWN)}"'

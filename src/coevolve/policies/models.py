@@ -145,6 +145,8 @@ def find(name: str) -> str:
             f"policy '{name}' can answer, but cannot be trained as it is: "
             f"coevolve convert {name} FOLDER makes a folder that can"
         )
+    if "://" in name and not name.startswith(("http://", "https://")):
+        raise UserError(f"policy '{name}': an address begins with http:// or https://")
     if "://" in name:
         raise UserError(f"policy '{name}' can answer, but cannot be trained: {TRAINABLE}")
     if name.startswith("/"):
