@@ -144,6 +144,13 @@ def test_how_often_a_policy_solved_a_task_can_be_a_label(file: Path, tmp_path: P
     assert domain.space.knobs["rate_never.share"].harder == 1
 
 
+@pytest.mark.parametrize("name", ["length", "rate", "steps"])
+def test_a_column_may_have_the_name_of_a_label_that_is_made(tmp_path: Path, name: str) -> None:
+    own = [{**row, name: "abc"[n % 3]} for n, row in enumerate(rows())]
+    domain = opened(f"{lines(tmp_path / 'own.jsonl', own)}?labels={name}")
+    assert list(domain.space.knobs) == [f"{name}_{value}.share" for value in "abc"]
+
+
 def test_near_duplicates_stay_together() -> None:
     base = (
         "Ann has 3 apples and buys 4 more at the market on a sunny day, while Bob, who has none at "

@@ -1,7 +1,7 @@
 """Labels of rows, from columns or made, and the knobs that are their shares."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,9 @@ def space_of(rows: Sequence[Mapping[str, Label]]) -> KnobSpace:
     knobs = []
     for label in rows[0]:
         counted = Counter(row[label] for row in rows)
-        if label == "rate":
+        if label == "rate" and counted.keys() <= {*RATES, OTHER}:
             del counted[OTHER]
-        values = sorted(counted, key=order_of(label))
+        values = sorted(counted, key=order_of(label, counted))
         if len(values) < 2:
             continue
         middle, group, n = (len(values) - 1) / 2, plural(label), counted.total()
@@ -56,9 +56,10 @@ def plural(label: str) -> str:
     return label if label.endswith("s") else f"{label}s"
 
 
-def order_of(label: str) -> Callable[[Label], Any]:
-    ordered = {"length": list(LENGTHS), "rate": list(RATES)}.get(label)
-    if ordered:
+def order_of(label: str, values: Collection[Label]) -> Callable[[Label], Any]:
+    """How the values of a label are ordered; a column may have the name of one that is made."""
+    ordered = {"length": list(LENGTHS), "rate": list(RATES)}.get(label, [])
+    if set(values) <= set(ordered):
         return lambda value: ordered.index(str(value))
     return lambda value: (isinstance(value, str), value)
 
