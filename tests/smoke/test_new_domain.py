@@ -118,5 +118,8 @@ def test_a_judge_for_a_data_set(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["valid"] == 1.0, done.stderr
     both = run_in(tmp_path, "new-domain", "both", "--data", "rows.jsonl", "--turns")
     assert (both.returncode, "give one of them" in both.stderr) == (2, True)
+    named = "data:rows.jsonl?question=question&answer=answer"
+    columns = run_in(tmp_path, "new-domain", "columns", "--data", named)
+    assert f"coevolve check '{named}&judge=columns/judge.py'" in columns.stdout
     none = run_in(tmp_path, "new-domain", "none", "--data", "absent.jsonl")
     assert (none.returncode, (tmp_path / "none").exists()) == (2, False)

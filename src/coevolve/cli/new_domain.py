@@ -157,8 +157,10 @@ def judged(name: str, data: Path, place: Path) -> tuple[dict[str, str], str]:
     """A judge for a data set and a plan, and what to do with them."""
     from coevolve.domains.registry import get_domain
 
-    domain, run = f"data:{data}?judge={place}/judge.py", typed("run", place / "plan.toml")
-    get_domain(f"data:{data}?judge=exact")  # refuses what cannot be read
+    rows = str(data).removeprefix("data:")
+    rows += "&" if "?" in rows else "?"  # it may name columns
+    domain, run = f"data:{rows}judge={place}/judge.py", typed("run", place / "plan.toml")
+    get_domain(f"data:{rows}judge=exact")  # refuses what cannot be read
     return {
         "judge.py": JUDGE,
         "plan.toml": PLAN.format(name=name, domain=domain, run=run),
