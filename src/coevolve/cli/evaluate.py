@@ -115,7 +115,7 @@ def measure(
 ) -> "Measured":
     """All attempts of one policy, counted."""
     from coevolve.cli.rates import Measured
-    from coevolve.cli.show import notes, progress
+    from coevolve.cli.show import PLAIN, notes, progress
     from coevolve.evaluation.attempts import attempts
     from coevolve.evaluation.tally import tally
     from coevolve.policies.models import weights_of
@@ -123,6 +123,7 @@ def measure(
 
     domain, tasks = found.domain, found.tasks
     sampling = settings.sampling(scripted=name in domain.scripts)
+    count = len(tasks) * settings.samples
     with choice.opened(name, domain, settings) as (policy, style):
         parts = None
         if folder:  # which keeps this very evaluation
@@ -139,6 +140,9 @@ def measure(
                 weights_hash="" if name in domain.scripts else weights_of(name),
             )
             parts = evaluations.EvaluationFolder(folder, evaluation)
+        if name not in domain.scripts:  # of a large model the first answers take long
+            most = f"{sampling.max_tokens:,} tokens each (--max-tokens)"
+            notes.print(f"{name}: {count:,} answers of at most {most}", **PLAIN)
         made = attempts(
             domain,
             policy,
@@ -149,7 +153,7 @@ def measure(
             batch=settings.batch,
             parts=parts,
         )
-        counts = tally(progress(made, len(tasks) * settings.samples, name))
+        counts = tally(progress(made, count, name))
     if parts and parts.reused:
         notes.print(f"{parts.reused} parts of {folder} were there already", highlight=False)
     return Measured(counts, sampling, style)
