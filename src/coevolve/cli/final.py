@@ -19,6 +19,7 @@ def final(
     result is recorded, and every later call shows the same.
     """
     from coevolve.cli.show import notes, out
+    from coevolve.loop.final import ENDS
     from coevolve.start import final as open_test
     from coevolve.store.ledger import Ledger
 
@@ -28,7 +29,7 @@ def final(
             other = f"; --tasks {tasks} changes nothing" if count != tasks else ""
             words = f"measured once and for all, with {count:,} tasks, at {earlier.time}{other}"
             notes.print(words, highlight=False)
-        else:
+        elif ledger.state() in ENDS:  # others are refused
             most = f"{tasks:,} test tasks each, or as many as there are"
             words = f"asking three policies {most}; this may take minutes"
             notes.print(words, highlight=False)

@@ -26,7 +26,7 @@ from coevolve.store.evaluations import restored
 from coevolve.store.events import Event
 from coevolve.store.jobs import job_of
 from coevolve.store.layout import spoiled
-from coevolve.store.ledger import Ledger
+from coevolve.store.ledger import Ledger, instead_of
 from coevolve.store.lineage import Lineage, plan_of
 from coevolve.store.paths import Paths
 from coevolve.store.rollouts import read_file
@@ -80,7 +80,7 @@ def is_run(folder: Path) -> bool:
 def read_record(folder: Path) -> Record:
     """Read all that is recorded of a run."""
     if not is_run(folder):
-        raise UserError(f"{folder} holds no run; `coevolve list` shows the runs")
+        raise UserError(f"{folder} holds no run; {instead_of(folder)}")
     problems: list[str] = []
     state, reason = "unknown", ""
     question: Question | None = None
