@@ -27,13 +27,14 @@ def status(folder: Run, as_json: AsJson = False) -> None:
     from coevolve.dashboard.web.folders import RunFolder
     from coevolve.dashboard.web.summary import read
     from coevolve.store.ledger import INTERRUPTED, Ledger
+    from coevolve.store.lineage import plan_of
 
     if not folder.is_dir():
         raise UserError(f"{folder} is not the folder of a run; `coevolve list` shows the runs")
     with Ledger.open(folder, broken=True) as ledger:
         faults = ledger.faults()
         facts, summary = ledger.summary(), read(RunFolder(folder.name, folder), ledger)
-        answers, engineers = answered(ledger), named(ledger)
+        answers, engineers = answered(ledger), plan_of(ledger).engineers
     if as_json:
         print(json.dumps({**plain(summary), **facts, "faults": faults, "answers": plain(answers)}))
         return
@@ -56,16 +57,6 @@ def goes_on(folder: Path, engineers: Sequence[str]) -> str:
     from coevolve.loop.create import in_python, strangers
 
     return f"in Python, {in_python(folder)}" if strangers(engineers) else typed("resume", folder)
-
-
-def named(ledger: "Ledger") -> Sequence[str]:
-    """The engineers of the plan; none where the record cannot be read, which is told beside."""
-    from coevolve.store.lineage import plan_of
-
-    try:
-        return plan_of(ledger).engineers
-    except (CoevolveError, ValueError, IndexError):
-        return ()
 
 
 def answered(ledger: "Ledger") -> "Answers | None":

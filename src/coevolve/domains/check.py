@@ -19,7 +19,7 @@ from coevolve.core.seeds import derive
 from coevolve.core.splits import Split, split_of
 from coevolve.core.task import Task
 from coevolve.domains.base import Domain, together
-from coevolve.domains.giveaway import copied
+from coevolve.domains.giveaway import given_away
 from coevolve.domains.knobs import Knob, Knobs
 from coevolve.domains.turns import (
     TurnDomain,
@@ -262,7 +262,7 @@ def no_leak(domain: Domain, tasks: list[Task]) -> str:
                 leaks <= len(tasks) // 10,
                 f"style {style}: {leaks} of {len(tasks)} prompts hold the solution",
             )
-            before, answers = copied(prompts, solutions)
+            before, answers = given_away(prompts, solutions)
             tried = zip(tasks, answers, strict=False)  # none where no prompt holds its solution
             right = sum(domain.verify(task, answer).optimal for task, answer in tried)
             expect(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 MARKS = "'\"`*.,;:!?()[]{}"
 """That stand around a word and are no part of it."""
@@ -20,7 +21,7 @@ def counting(text: str) -> tuple[int, int]:
     return max(spans, default=(text.rstrip().rfind("\n") + 1, len(text)))
 
 
-def copied(prompts: Sequence[str], solutions: Sequence[str]) -> tuple[str, list[str]]:
+def given_away(prompts: Sequence[str], solutions: Sequence[str]) -> tuple[str, list[str]]:
     """Two words that solutions stand behind in most prompts in which they stand at all, and to
     every task the answer that is copied from there; nothing where no prompt holds its solution."""
     said = [prompt.split() for prompt in prompts]
@@ -31,14 +32,13 @@ def copied(prompts: Sequence[str], solutions: Sequence[str]) -> tuple[str, list[
     seen = Counter(before for own in found for before in {before for before, _ in own})
     if not seen:
         return "", []
-    before = max(seen, key=lambda one: seen[one])
+    before = seen.most_common(1)[0][0]
     lengths = Counter(n for own in found for one, n in own if one == before)
     n, answers = lengths.most_common(1)[0][0], []
     for words, solution in zip(said, solutions, strict=True):
         begin, end = counting(solution)
-        behind = (
-            words[at : at + n] for at in range(2, len(words)) if words[at - 2 : at] == list(before)
-        )
+        pairs = enumerate(pairwise(words), 2)
+        behind = (words[at : at + n] for at, pair in pairs if pair == before and at < len(words))
         guess = " ".join(next(behind, [])).strip(MARKS)
         answers.append(f"{solution[:begin]}{guess}{solution[end:]}" if guess else "")
     return " ".join(before), answers

